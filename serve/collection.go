@@ -28,6 +28,8 @@ type collection struct {
 	objects map[string]object.Object
 	paths   []string // of objects, sorted; nil if it has to be made again
 	version uint64   // 0 until there has been a list
+	// proven is a version up to which nothing has happened since version, though the reflector has not heard of it; 0 if there is none.
+	proven  uint64
 	journal []entry
 	size    int64  // of the journal's changes, in bytes
 	floor   uint64 // the oldest version that the journal reaches
@@ -154,7 +156,8 @@ func (c *collection) Replace(objects object.Collection[*source.Raw], resourceVer
 		return
 	}
 	if version < c.version {
-		c.rewound = max(c.rewound, c.version)
+		c.rewound = max(c.rewound, c.current())
+		c.proven = 0
 		c.epoch++
 		c.events.clear()
 	}
@@ -171,7 +174,7 @@ func (c *collection) remove() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.objects, c.paths, c.lists = map[string]object.Object{}, nil, [2]cachedList{}
-	c.journal, c.size, c.version, c.floor = nil, 0, 0, 0
+	c.journal, c.size, c.version, c.proven, c.floor = nil, 0, 0, 0, 0
 	c.epoch++
 	c.wake()
 }
@@ -180,17 +183,32 @@ func (c *collection) remove() {
 func (c *collection) now() (uint64, <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.version, c.changed
+	return c.current(), c.changed
 }
 
-// reached records that nothing happened between the versions since and version.
-func (c *collection) reached(since, version uint64) {
+// current returns the version of the state. The lock is held.
+func (c *collection) current() uint64 {
+	if c.version == 0 {
+		return 0
+	}
+	return max(c.version, c.proven)
+}
+
+// prove records that nothing happened between the versions since and version.
+func (c *collection) prove(epoch int, since, version uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.version == since && version > since {
-		c.version = version
+	if c.epoch == epoch && c.version >= since && version > c.current() {
+		c.proven = version
 		c.wake()
 	}
+}
+
+// position returns the version that the reflector has reached, and the epoch.
+func (c *collection) position() (version uint64, epoch int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.version, c.epoch
 }
 
 // synced reports whether there has been a list.
@@ -209,7 +227,7 @@ type stats struct {
 func (c *collection) stats() stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return stats{len(c.objects), len(c.journal), c.size, c.version, c.floor}
+	return stats{len(c.objects), len(c.journal), c.size, c.current(), c.floor}
 }
 
 // view is how one request reads a collection. It implements protocol.Storage.
@@ -247,7 +265,7 @@ func (v view) Reach(ctx context.Context, version uint64) error {
 func (v view) isOfOldHistory(version uint64) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return version > v.version && version <= v.rewound
+	return version > v.current() && version <= v.rewound
 }
 
 // Oldest implements protocol.Storage.
@@ -271,7 +289,7 @@ func (v view) List(version uint64) (protocol.List, error) {
 	if v.version == 0 {
 		return protocol.List{}, protocol.ErrGone
 	}
-	if version < v.floor || version > v.version || v.epoch != v.collection.epoch {
+	if version < v.floor || version > v.current() || v.epoch != v.collection.epoch {
 		return protocol.List{}, protocol.ErrCompacted
 	}
 	return v.list(version), nil
@@ -330,11 +348,11 @@ func (c *collection) after(version uint64) []entry {
 func (v view) After(version uint64) protocol.Tail {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	tail := protocol.Tail{Version: v.version, Changed: v.changed, Closed: v.version == 0}
+	tail := protocol.Tail{Version: v.current(), Changed: v.changed, Closed: v.version == 0}
 	switch {
 	case tail.Closed:
 		return tail
-	case version < v.floor, v.epoch != v.collection.epoch, version > v.version && version <= v.rewound:
+	case version < v.floor, v.epoch != v.collection.epoch, version > v.current() && version <= v.rewound:
 		tail.Lost = true
 		return tail
 	}

@@ -3,19 +3,27 @@ package serve
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidings/tidings/internal/protocol"
 	"github.com/tidings/tidings/source"
 )
 
-// freshness proves that a collection is as new as the API server: it asks the server for its version with a list of one object, and waits
+// freshness proves that a collection is as new as the API server. It asks the server for its version with a list of one object, and waits
 // until the collection has reached that. One question answers all who asked before it was sent.
+//
+// The server's version grows with every change of any resource, and the collection hears of it only with its own changes and with bookmarks. So
+// if it does not reach the version soon, a short watch from the collection's version shows whether it lacks anything: the server
+// ends such a watch with a bookmark.
 type freshness struct {
 	ctx        context.Context // ends the questions
 	asking     sync.WaitGroup
 	collection *collection
 	source     *source.HTTP[*source.Raw]
+
+	probe  shared
+	probes atomic.Int64 // asked for so far
 
 	mu      sync.Mutex // guards the fields below
 	running *question
@@ -32,7 +40,12 @@ type question struct {
 const (
 	// askPatience limits a question, and catchUpPatience how long the collection may take to reach the answer.
 	askPatience     = 3 * time.Second
-	catchUpPatience = 300 * time.Millisecond
+	catchUpPatience = 100 * time.Millisecond
+	// probeTimeout is the timeout of the short watch. A server sends the bookmark two seconds before.
+	probeTimeout  = 3 * time.Second
+	probePatience = 5 * time.Second
+	// probeFrom is the number of objects from which waiting for a probe is better than burdening the server with the list.
+	probeFrom = 500
 )
 
 func newFreshness(ctx context.Context, c *collection, s *source.HTTP[*source.Raw]) *freshness {
@@ -45,17 +58,63 @@ func (f *freshness) mostRecent(ctx context.Context) (uint64, error) {
 	if err != nil {
 		return 0, errForward
 	}
-	ctx, cancel := context.WithTimeout(ctx, catchUpPatience)
-	defer cancel()
+	now, ok := f.reach(ctx, version, catchUpPatience)
+	if !ok && f.collection.stats().objects >= probeFrom {
+		f.probes.Add(1)
+		f.probe.do(ctx, &f.asking, func() { f.lookAhead(version) })
+		now, ok = f.reach(ctx, version, 0)
+	}
+	if !ok {
+		return 0, errForward
+	}
+	return now, nil
+}
+
+// reach waits until the collection has reached a version.
+func (f *freshness) reach(ctx context.Context, version uint64, patience time.Duration) (now uint64, ok bool) {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
 	for {
 		now, changed := f.collection.now()
 		if now >= version {
-			return now, nil
+			return now, true
 		}
 		select {
 		case <-changed:
+		case <-timer.C:
+			return 0, false
 		case <-ctx.Done():
-			return 0, errForward
+			return 0, false
+		}
+	}
+}
+
+// lookAhead watches from the collection's version until a bookmark shows that there is nothing up to version that the collection lacks.
+func (f *freshness) lookAhead(version uint64) {
+	since, epoch := f.collection.position()
+	ctx, cancel := context.WithTimeout(f.ctx, probePatience)
+	defer cancel()
+	w, err := f.source.Watch(ctx, source.WatchOptions[*source.Raw]{ResourceVersion: format(since), Timeout: probeTimeout})
+	if err != nil {
+		return
+	}
+	defer w.Close()
+	var events []source.Event[*source.Raw]
+	for err == nil {
+		events, err = w.Next(events[:0])
+		for _, e := range events {
+			reached, parseErr := protocol.ParseVersion(e.ResourceVersion)
+			switch {
+			case parseErr != nil || e.Type == source.Invalid:
+				return
+			case e.Type != source.Bookmark:
+				since = reached // a change, which the collection must have, too
+			case reached >= version:
+				if _, ok := f.reach(ctx, since, askPatience); ok {
+					f.collection.prove(epoch, since, reached)
+				}
+				return
+			}
 		}
 	}
 }
@@ -102,4 +161,32 @@ func (f *freshness) list() (uint64, error) {
 		return 0, err
 	}
 	return protocol.ParseVersion(result.ResourceVersion)
+}
+
+// shared runs a function once for all who want it run now.
+type shared struct {
+	mu      sync.Mutex // guards running
+	running chan struct{}
+}
+
+// do runs f, or waits for the run in progress. work counts what runs.
+func (s *shared) do(ctx context.Context, work *sync.WaitGroup, f func()) {
+	s.mu.Lock()
+	done := s.running
+	if done == nil {
+		done = make(chan struct{})
+		s.running = done
+		work.Go(func() {
+			f()
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.running = nil
+			close(done)
+		})
+	}
+	s.mu.Unlock()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
 }

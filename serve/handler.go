@@ -135,6 +135,9 @@ func (s *Server) exchange(w http.ResponseWriter, r *http.Request, info *request.
 			return nil, errForward
 		}
 	}
+	if single && query.Get("resourceVersion") == "" {
+		return nil, errForward // asking for the most recent version costs as much as the object
+	}
 	accept := r.Header.Get("Accept")
 	e, err := protocol.Negotiate(accept, &found.ResourceType, info.Verb == "watch")
 	switch {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/pem"
+	"io"
+	"log/slog"
 	"net/http/httptest"
 	"sync"
 	"testing"
@@ -65,6 +67,11 @@ func (r *replica) config(c *rest.Config) *rest.Config {
 	c.ServerName = "example.com" // of httptest's certificate
 	c.QPS = -1
 	return c
+}
+
+// newLogger returns a logger of everything.
+func newLogger(w io.Writer) *slog.Logger {
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
 // eventually waits until a condition holds.

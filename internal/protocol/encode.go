@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,7 +50,7 @@ func (e Encoding) encodeEncoded(o Encoded) ([]byte, error) {
 	case !e.Partial && isProtobuf && e.Media == Protobuf:
 		return appendEnvelope(nil, e.Resource.GroupVersionKind().GroupVersion().String(), e.Resource.Kind, data), nil
 	case !e.Partial && !isProtobuf && e.Media == "":
-		return data, nil
+		return append(slices.Clip(data), '\n'), nil
 	}
 	opened, err := e.open(o)
 	if err != nil {
@@ -161,7 +162,8 @@ func (e Encoding) encode(o runtime.Object) ([]byte, error) {
 	case YAML:
 		return yaml.Marshal(o)
 	default:
-		return json.Marshal(o)
+		data, err := json.Marshal(o)
+		return append(data, '\n'), err
 	}
 }
 
