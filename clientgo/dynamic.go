@@ -51,7 +51,7 @@ func NewTypedSharedInformerFactory[T tidings.Object](config *rest.Config, defaul
 // NewDynamicSharedInformerFactoryFromClient is like NewDynamicSharedInformerFactory, except that a dynamic client lists, watches and decodes. Prefer
 // a config where you have one: decoding in the factory is several times lighter, and a dynamic client does not reveal which server it talks to.
 func NewDynamicSharedInformerFactoryFromClient(client dynamic.Interface, defaultResync time.Duration, options ...Option) dynamicinformer.DynamicSharedInformerFactory {
-	return newResourceFactoryFromClient[*unstructured.Unstructured](defaultResync, options,
+	return newResourceFactoryFromClient[*unstructured.Unstructured](client, defaultResync, options,
 		func(resource schema.GroupVersionResource, namespace string) source.ClientGo[*unstructured.UnstructuredList] {
 			return client.Resource(resource).Namespace(namespace)
 		})
@@ -59,18 +59,18 @@ func NewDynamicSharedInformerFactoryFromClient(client dynamic.Interface, default
 
 // NewMetadataSharedInformerFactoryFromClient is like NewMetadataSharedInformerFactory, except that a metadata client lists, watches and decodes.
 func NewMetadataSharedInformerFactoryFromClient(client metadata.Interface, defaultResync time.Duration, options ...Option) metadatainformer.SharedInformerFactory {
-	return newResourceFactoryFromClient[*metav1.PartialObjectMetadata](defaultResync, options,
+	return newResourceFactoryFromClient[*metav1.PartialObjectMetadata](client, defaultResync, options,
 		func(resource schema.GroupVersionResource, namespace string) source.ClientGo[*metav1.PartialObjectMetadataList] {
 			return client.Resource(resource).Namespace(namespace)
 		})
 }
 
-// newResourceFactoryFromClient returns a factory of T objects from clients that return lists of type L.
-func newResourceFactoryFromClient[T tidings.Object, L runtime.Object](resync time.Duration, options []Option,
+// newResourceFactoryFromClient returns a factory of T objects from clients that return lists of type L, all of which belong to whole.
+func newResourceFactoryFromClient[T tidings.Object, L runtime.Object](whole any, resync time.Duration, options []Option,
 	client func(resource schema.GroupVersionResource, namespace string) source.ClientGo[L],
 ) *resourceFactory {
 	base := newClientFactory(resync, options, nil, func(scope source.Scope, tweak func(*metav1.ListOptions)) (source.ListerWatcher[tidings.Object], error) {
-		return erase[T](source.FromClient[T](tweakedClient[L]{client(scope.Resource, scope.Namespace), tweak}, source.Scope{}))
+		return erase[T](source.FromClient[T](newTweakedClient(client(scope.Resource, scope.Namespace), whole, tweak), source.Scope{}))
 	})
 	return &resourceFactory{base: base, row: resourceType{goType: reflect.TypeFor[T](), scope: namespaced}}
 }
@@ -80,7 +80,7 @@ func NewFilteredDynamicInformer(client dynamic.Interface, resource schema.GroupV
 	indexers cache.Indexers, tweak func(*metav1.ListOptions),
 ) informers.GenericInformer {
 	of := client.Resource(resource).Namespace(namespace)
-	return newResourceInformer(of, new(unstructured.Unstructured), resource, resync, indexers, tweak)
+	return newResourceInformer(of, client, new(unstructured.Unstructured), resource, resync, indexers, tweak)
 }
 
 // NewFilteredMetadataInformer returns an informer for one resource, listed and watched through a metadata client.
@@ -88,23 +88,23 @@ func NewFilteredMetadataInformer(client metadata.Interface, resource schema.Grou
 	indexers cache.Indexers, tweak func(*metav1.ListOptions),
 ) informers.GenericInformer {
 	of := client.Resource(resource).Namespace(namespace)
-	return newResourceInformer(of, new(metav1.PartialObjectMetadata), resource, resync, indexers, tweak)
+	return newResourceInformer(of, client, new(metav1.PartialObjectMetadata), resource, resync, indexers, tweak)
 }
 
-// newResourceInformer returns an informer for a client's objects, which are of the example's type.
-func newResourceInformer[L runtime.Object](client source.ClientGo[L], example runtime.Object, resource schema.GroupVersionResource,
+// newResourceInformer returns an informer for the objects of a client, which belongs to whole. They are of the example's type.
+func newResourceInformer[L runtime.Object](client source.ClientGo[L], whole any, example runtime.Object, resource schema.GroupVersionResource,
 	resync time.Duration, indexers cache.Indexers, tweak func(*metav1.ListOptions),
 ) informers.GenericInformer {
-	tweaked := tweakedClient[L]{client, tweak}
+	tweaked := newTweakedClient(client, whole, tweak)
 	if tweak == nil {
 		tweaked.tweak = func(*metav1.ListOptions) {}
 	}
-	lw := &cache.ListWatch{
+	lw := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 			return tweaked.List(ctx, opts)
 		},
 		WatchFuncWithContext: tweaked.Watch,
-	}
+	}, tweaked)
 	options := cache.SharedIndexInformerOptions{
 		ResyncPeriod: resync, Indexers: indexers, ObjectDescription: resourceType{resource: resource, goType: reflect.TypeOf(example)}.description(),
 	}

@@ -9,7 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/features"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/watchlist"
 
 	"github.com/tidings/tidings"
 	"github.com/tidings/tidings/object"
@@ -17,7 +19,23 @@ import (
 )
 
 // listWatch adapts a cache.ListerWatcher to source.FromClient.
-type listWatch struct{ cache.ListerWatcherWithContext }
+type listWatch struct {
+	cache.ListerWatcherWithContext
+	unstreamed bool // the ListerWatcher says that it cannot stream the initial objects
+}
+
+func newListWatch(lw cache.ListerWatcher) listWatch {
+	return listWatch{cache.ToListerWatcherWithContext(lw), watchlist.DoesClientNotSupportWatchListSemantics(lw)}
+}
+
+// IsWatchListSemanticsUnSupported reports whether the initial objects have to be listed rather than streamed, as client-go decides it: a
+// ListerWatcher can say so, and a feature gate.
+func (lw listWatch) IsWatchListSemanticsUnSupported() bool {
+	return lw.unstreamed || !streams()
+}
+
+// streams reports whether client-go's feature gate allows to stream initial objects.
+func streams() bool { return features.FeatureGates().Enabled(features.WatchListClient) }
 
 func (lw listWatch) List(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 	return lw.ListWithContext(ctx, opts)
@@ -32,7 +50,7 @@ func newSource(lw cache.ListerWatcher, example runtime.Object) (source.ListerWat
 	if lw == nil {
 		return nil, fmt.Errorf("the ListerWatcher is nil")
 	}
-	src, err := source.FromClient[tidings.Object](listWatch{cache.ToListerWatcherWithContext(lw)}, source.Scope{})
+	src, err := source.FromClient[tidings.Object](newListWatch(lw), source.Scope{})
 	if err != nil || example == nil {
 		return src, err
 	}

@@ -2,6 +2,7 @@ package clientgo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -124,7 +125,7 @@ const minWatchTimeout = 5 * time.Minute
 func (r *Reflector) native(sink *reflectorSink, onError func(*reflector.Error)) (*reflector.Reflector[tidings.Object], error) {
 	return reflector.New(reflector.Options[tidings.Object]{
 		Name: r.TypeDescription(), Source: r.source, Sink: sink, OnError: onError,
-		DisableWatchList: true, PageSize: r.WatchListPageSize, WatchTimeout: max(r.minWatchTimeout, minWatchTimeout), Backoff: r.backoff,
+		PageSize: r.WatchListPageSize, WatchTimeout: max(r.minWatchTimeout, minWatchTimeout), Backoff: r.backoff,
 	})
 }
 
@@ -146,7 +147,7 @@ func (r *Reflector) Run(stopCh <-chan struct{}) { r.RunWithContext(wait.ContextF
 
 // RunWithContext lists and watches until ctx ends. It must not be called concurrently.
 func (r *Reflector) RunWithContext(ctx context.Context) {
-	_ = r.run(ctx, newReflectorSink(r), func(err error) { r.onWatchError(ctx, r.upstream, err) }) // returns when ctx ends
+	_ = r.run(ctx, newReflectorSink(r), func(err error) { r.onWatchError(ctx, r.upstream, err) }, func() {}) // returns when ctx ends
 }
 
 // ListAndWatch is like ListAndWatchWithContext, but ends when stopCh is closed.
@@ -154,8 +155,8 @@ func (r *Reflector) ListAndWatch(stopCh <-chan struct{}) error {
 	return r.ListAndWatchWithContext(wait.ContextForChannel(stopCh))
 }
 
-// ListAndWatchWithContext lists, and then watches until ctx ends. It returns an error of the initial list. After that list it retries every
-// error as RunWithContext does, where client-go's returns when the watch ends.
+// ListAndWatchWithContext lists, and then watches until ctx ends or a resync of the store fails. It returns an error of the initial list. After
+// that list it retries every error of a watch as RunWithContext does, where client-go's returns when the watch ends.
 func (r *Reflector) ListAndWatchWithContext(ctx context.Context) error {
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -166,15 +167,18 @@ func (r *Reflector) ListAndWatchWithContext(ctx context.Context) error {
 		} else {
 			cancel(err)
 		}
-	})
-	if ctx.Err() != nil {
+	}, func() { cancel(errResyncFailed) })
+	if ctx.Err() != nil || errors.Is(err, errResyncFailed) {
 		return nil
 	}
 	return err
 }
 
-// run runs a native reflector, with resyncs alongside, until ctx ends, and returns the cause.
-func (r *Reflector) run(ctx context.Context, sink *reflectorSink, onError func(error)) error {
+// errResyncFailed ends ListAndWatchWithContext. The store's error has been logged.
+var errResyncFailed = errors.New("the store could not be resynced")
+
+// run runs a native reflector, with resyncs alongside, until ctx ends, and returns the cause. onResyncFailed is called after each resync that fails.
+func (r *Reflector) run(ctx context.Context, sink *reflectorSink, onError func(error), onResyncFailed func()) error {
 	native, err := r.native(sink, func(err *reflector.Error) { onError(err) })
 	if err != nil { // a field has been set to an invalid value
 		utilruntime.HandleErrorWithContext(ctx, err, "The reflector cannot run", "reflector", r.Name())
@@ -183,7 +187,7 @@ func (r *Reflector) run(ctx context.Context, sink *reflectorSink, onError func(e
 	if r.resync > 0 {
 		inner, cancel := context.WithCancel(ctx)
 		var resync sync.WaitGroup
-		resync.Go(func() { r.resyncUntil(inner, sink) })
+		resync.Go(func() { r.resyncUntil(inner, sink, onResyncFailed) })
 		defer resync.Wait()
 		defer cancel()
 	}
@@ -191,7 +195,7 @@ func (r *Reflector) run(ctx context.Context, sink *reflectorSink, onError func(e
 }
 
 // resyncUntil resyncs the store periodically, from the first list on, until ctx ends.
-func (r *Reflector) resyncUntil(ctx context.Context, sink *reflectorSink) {
+func (r *Reflector) resyncUntil(ctx context.Context, sink *reflectorSink, onFailed func()) {
 	select {
 	case <-sink.listed:
 	case <-ctx.Done():
@@ -205,8 +209,12 @@ func (r *Reflector) resyncUntil(ctx context.Context, sink *reflectorSink) {
 			return
 		case <-ticker.C:
 		}
-		if r.ShouldResync == nil || r.ShouldResync() {
-			r.logError("resync the store", r.store.Resync())
+		if r.ShouldResync != nil && !r.ShouldResync() {
+			continue
+		}
+		if err := r.store.Resync(); err != nil {
+			r.logError("resync the store", err)
+			onFailed()
 		}
 	}
 }

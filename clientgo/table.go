@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/watchlist"
 
 	"github.com/tidings/tidings"
 	"github.com/tidings/tidings/source"
@@ -50,7 +51,7 @@ func builtin[T tidings.Object, L runtime.Object](resource schema.GroupVersionRes
 			return erase[T](source.NewHTTP[T](client, scope))
 		},
 		overClient: func(c kubernetes.Interface, namespace string, tweak func(*metav1.ListOptions)) (source.ListerWatcher[tidings.Object], error) {
-			return erase[T](source.FromClient[T](tweakedClient[L]{client(c, namespace), tweak}, source.Scope{}))
+			return erase[T](source.FromClient[T](newTweakedClient(client(c, namespace), c, tweak), source.Scope{}))
 		},
 	}
 }
@@ -65,9 +66,18 @@ func erase[T tidings.Object, S source.ListerWatcher[T]](typed S, err error) (sou
 
 // tweakedClient is a typed client that applies a factory's list options.
 type tweakedClient[L runtime.Object] struct {
-	client source.ClientGo[L]
-	tweak  func(*metav1.ListOptions)
+	client     source.ClientGo[L]
+	tweak      func(*metav1.ListOptions)
+	unstreamed bool // the initial objects cannot be streamed
 }
+
+// newTweakedClient returns a client that is one of a whole clientset or its like, which says what it supports.
+func newTweakedClient[L runtime.Object](client source.ClientGo[L], whole any, tweak func(*metav1.ListOptions)) tweakedClient[L] {
+	return tweakedClient[L]{client, tweak, watchlist.DoesClientNotSupportWatchListSemantics(whole)}
+}
+
+// IsWatchListSemanticsUnSupported reports whether the initial objects have to be listed rather than streamed.
+func (c tweakedClient[L]) IsWatchListSemanticsUnSupported() bool { return c.unstreamed || !streams() }
 
 func (c tweakedClient[L]) List(ctx context.Context, opts metav1.ListOptions) (L, error) {
 	c.tweak(&opts)

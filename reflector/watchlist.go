@@ -131,7 +131,7 @@ func (r *Reflector[T]) initialEventsEnd(version string, rest []source.Event[T]) 
 	switch {
 	case r.list.err != nil:
 		r.watchListFailed(r.list.err, true)
-	case isUnset(version):
+	case isUnset(version) && !isUnset(r.last): // otherwise it is like a list without a version, as of fake clients
 		r.watchListFailed(errUnversioned, true)
 	case r.behind(version):
 		r.closeStream()

@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"reflect"
+	"syscall"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -31,6 +35,8 @@ type ClientGo[L runtime.Object] interface {
 // cheaper where it can be used. Objects from the client are never modified: if Trim changes an object, the changed parts are copied,
 // and with NoSharing every object is copied, since fakes return the objects that they store. If Previous is set and NoSharing is not,
 // objects are copies that share equal parts, unless a copy would lose information; see Sharer.
+//
+// A client with a method IsWatchListSemanticsUnSupported that returns false is asked to stream the initial objects. Others list them in pages.
 //
 // A call of the client that has not returned a second after its context has ended is abandoned, because clients may ignore the context: its
 // goroutine remains until it returns, and what it returns is dropped.
@@ -137,10 +143,10 @@ func listError(err error) error {
 	}
 }
 
-// Watch does not support initial events: a fake client would ignore the request for them and let the caller wait
-// forever for their end, and a real one would gain nothing over paged lists.
+// Watch asks the client for initial events only if it says that it supports them: one that ignores the request would let the caller wait for
+// their end.
 func (s *clientSource[T, L]) Watch(ctx context.Context, opts WatchOptions[T]) (Stream[T], error) {
-	if opts.SendInitialEvents {
+	if opts.SendInitialEvents && !s.sendsInitialEvents() {
 		return nil, fmt.Errorf("watch: initial events through a client: %w", errors.ErrUnsupported)
 	}
 	options := metav1.ListOptions{
@@ -149,14 +155,40 @@ func (s *clientSource[T, L]) Watch(ctx context.Context, opts WatchOptions[T]) (S
 		ResourceVersion:     opts.ResourceVersion,
 		AllowWatchBookmarks: true,
 	}
+	if opts.SendInitialEvents {
+		options.SendInitialEvents, options.ResourceVersionMatch = &opts.SendInitialEvents, metav1.ResourceVersionMatchNotOlderThan
+	}
 	if seconds := wholeSeconds(opts.Timeout); seconds > 0 {
 		options.TimeoutSeconds = &seconds
 	}
 	w, err := callAbandonable(ctx, func() (watch.Interface, error) { return s.client.Watch(ctx, options) }, watch.Interface.Stop)
-	if err != nil {
+	switch {
+	case err == nil:
+		return newWatchStream(ctx, w, s.objects(opts.Previous, opts.NoSharing)), nil
+	case opts.SendInitialEvents && !fromOutside(err):
+		return nil, fmt.Errorf("watch: initial events through a client: %w: %w", errors.ErrUnsupported, err)
+	default:
 		return nil, err
 	}
-	return newWatchStream(ctx, w, s.objects(opts.Previous, opts.NoSharing)), nil
+}
+
+// sendsInitialEvents asks the client. The method is client-go's: it lets fake clients say that they do not.
+func (s *clientSource[T, L]) sendsInitialEvents() bool {
+	client, ok := s.client.(interface{ IsWatchListSemanticsUnSupported() bool })
+	return ok && !client.IsWatchListSemanticsUnSupported()
+}
+
+// fromOutside reports whether an error of a client comes from the server or the network. Others are the client's own, as of fakes that cannot
+// parse an option.
+func fromOutside(err error) bool {
+	if _, ok := errors.AsType[net.Error](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[syscall.Errno](err); ok {
+		return true
+	}
+	var status apierrors.APIStatus // not an error type, so not for AsType
+	return errors.As(err, &status) || errors.Is(err, context.Canceled) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 func (s *clientSource[T, L]) objects(previous Previous[T], noSharing bool) clientObjects[T] {
