@@ -1,5 +1,5 @@
 GO ?= go
-.PHONY: build test test-short lint licenses vuln demo up bench bench-million bench-quick reliability soak state-metrics upstream mutants simulate simulate-mutants fuzz clean
+.PHONY: build test test-short lint licenses vuln demo up bench bench-million bench-quick reliability soak state-metrics upstream suites mutants simulate simulate-mutants fuzz clean
 
 build: ## compile every module
 	@.ci/each all $(GO) build -o /dev/null ./...
@@ -47,6 +47,10 @@ state-metrics: ## a program like kube-state-metrics on client-go's informers and
 UPSTREAM ?=
 upstream: ## controllers of Kubernetes itself on our informers and on client-go's, into upstream/RESULTS.md; UPSTREAM has flags, such as "--rounds 4 --pause 5s -o ''"
 	cd upstream && $(GO) run -tags clientgo_0_36 . compare -o RESULTS.md $(UPSTREAM)
+
+SUITES ?= -o SUITES.md
+suites: ## the tests of client-go, controller-runtime and Kubernetes' controllers on our packages, into upstream/SUITES.md; SUITES has arguments, such as "client-go --run Reflector"
+	cd upstream && $(GO) run -tags clientgo_0_36 ./cmd/suites $(SUITES)
 
 MUTANTS ?= 40
 mutants: ## breaks the core in MUTANTS small ways a package and fails if the tests notice less than 95% of them; takes half an hour or so

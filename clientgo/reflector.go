@@ -155,14 +155,16 @@ func (r *Reflector) ListAndWatch(stopCh <-chan struct{}) error {
 	return r.ListAndWatchWithContext(wait.ContextForChannel(stopCh))
 }
 
-// ListAndWatchWithContext lists, and then watches until ctx ends or a resync of the store fails. It returns an error of the initial list. After
-// that list it retries every error of a watch as RunWithContext does, where client-go's returns when the watch ends.
+// ListAndWatchWithContext lists, and then watches until ctx ends or a resync of the store fails. It returns an error of the initial list. Streaming
+// the initial objects instead of listing them is retried, and after that every error of a watch as RunWithContext does, where client-go's
+// returns when the watch ends.
 func (r *Reflector) ListAndWatchWithContext(ctx context.Context) error {
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	sink := newReflectorSink(r)
 	err := r.run(inner, sink, func(err error) {
-		if sink.hasListed() {
+		failure, ok := errors.AsType[*reflector.Error](err)
+		if sink.hasListed() || ok && failure.Phase == reflector.WatchListing {
 			r.onWatchError(ctx, r.upstream, err)
 		} else {
 			cancel(err)

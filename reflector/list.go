@@ -47,6 +47,8 @@ type list[T object.Object] struct {
 	changed map[object.Key]string
 	// skipped holds the objects that could not be decoded, with their errors. Their last known states are kept.
 	skipped map[object.Key]error
+	// versioned is set once an initial event had a version.
+	versioned bool
 	// err is why the list cannot be used, if that was noticed while reading it.
 	err error
 	// wentBack reports whether an object is in an older state than the sink's; nil if that is not checked. older is the key of such an object.
@@ -140,6 +142,7 @@ func (l *list[T]) removeItem(i int) {
 // apply applies one initial event. Nearly all are Added, one for each object, but objects may
 // be changed and deleted while they are being sent. A change that is older than one that has come already is ignored, as by the sink.
 func (l *list[T]) apply(ev *source.Event[T]) {
+	l.versioned = l.versioned || !isUnset(ev.ResourceVersion)
 	if ev.Type == source.Added && l.index == nil {
 		l.add(ev.Object)
 		return

@@ -135,6 +135,13 @@ func TestListing(t *testing.T) {
 			800ms watchlist ""
 			800ms replace [] @4`,
 	}, {
+		name:    "no versions at all, as from fakes",
+		answers: []answer{stream(got(added("a@"), initialEnd("")), got(added("b@"))), page("", "", "a@")},
+		want: `
+			0s watchlist ""
+			0s replace [a@] @
+			0s add Added b@ @`,
+	}, {
 		name: "pages",
 		opts: reflector.Options[thing]{DisableWatchList: true, PageSize: 2},
 		answers: []answer{page("5", "p2", "a@1", "b@2"), page("6", "p3", "c@3", "d@4"), page("7", "", "e@5"),

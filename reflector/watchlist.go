@@ -131,7 +131,7 @@ func (r *Reflector[T]) initialEventsEnd(version string, rest []source.Event[T]) 
 	switch {
 	case r.list.err != nil:
 		r.watchListFailed(r.list.err, true)
-	case isUnset(version) && !isUnset(r.last): // otherwise it is like a list without a version, as of fake clients
+	case isUnset(version) && (r.list.versioned || !isUnset(r.last)): // without any version it is like a list of a fake client
 		r.watchListFailed(errUnversioned, true)
 	case r.behind(version):
 		r.closeStream()
@@ -155,7 +155,7 @@ func (r *Reflector[T]) watchListFailed(err error, begun bool) {
 	}
 	reason := reasonOf(err)
 	switch {
-	case !begun && refused(err):
+	case !begun && refused(err), errors.Is(err, errors.ErrUnsupported):
 		r.listMethod.tryLists = true
 		r.enter(Starting)
 		return

@@ -164,7 +164,9 @@ func (s *clientSource[T, L]) Watch(ctx context.Context, opts WatchOptions[T]) (S
 	w, err := callAbandonable(ctx, func() (watch.Interface, error) { return s.client.Watch(ctx, options) }, watch.Interface.Stop)
 	switch {
 	case err == nil:
-		return newWatchStream(ctx, w, s.objects(opts.Previous, opts.NoSharing)), nil
+		stream := newWatchStream(ctx, w, s.objects(opts.Previous, opts.NoSharing))
+		stream.initial = opts.SendInitialEvents
+		return stream, nil
 	case opts.SendInitialEvents && !fromOutside(err):
 		return nil, fmt.Errorf("watch: initial events through a client: %w: %w", errors.ErrUnsupported, err)
 	default:

@@ -3,6 +3,7 @@ package source_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"slices"
 	"syscall"
@@ -85,6 +86,29 @@ func TestClientCannotParseInitialEvents(t *testing.T) {
 		}
 		if _, err = from.Watch(t.Context(), source.WatchOptions[*corev1.Pod]{}); err != c.err {
 			t.Errorf("%v from a watch: got %v", c.err, err)
+		}
+	}
+}
+
+// empty is a client whose watches end at once.
+type empty struct {
+	source.ClientGo[*corev1.PodList]
+}
+
+func (empty) Watch(context.Context, metav1.ListOptions) (watch.Interface, error) {
+	return watch.NewEmptyWatch(), nil
+}
+
+// TestClientSendsNoInitialEvents: a client whose watch ends before anything has come cannot stream.
+func TestClientSendsNoInitialEvents(t *testing.T) {
+	from, err := source.FromClient[*corev1.Pod](says{empty{}, false}, source.Scope{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, initial := range []bool{true, false} {
+		stream := mustWatch(t, from, source.WatchOptions[*corev1.Pod]{SendInitialEvents: initial})
+		if _, err := stream.Next(nil); errors.Is(err, errors.ErrUnsupported) != initial || !errors.Is(err, io.EOF) {
+			t.Errorf("initial events: %t: got %v", initial, err)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package source
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -26,6 +27,7 @@ type watchStream[T object.Object] struct {
 	ctx     context.Context
 	watch   watch.Interface
 	objects clientObjects[T]
+	initial bool          // initial events were requested, and nothing has come yet
 	closed  chan struct{} // closed by the first Close
 	once    sync.Once
 	err     error // what ended the stream; used by Next only
@@ -54,8 +56,9 @@ func (s *watchStream[T]) Next(buf []Event[T]) ([]Event[T], error) {
 	}
 	for n := 1; ; n++ {
 		if !ok {
-			return buf, s.end(io.EOF)
+			return buf, s.endOfEvents()
 		}
+		s.initial = false
 		if e.Type == watch.Error {
 			return buf, s.end(errorOf(e.Object))
 		}
@@ -91,6 +94,15 @@ func errorOf(o runtime.Object) error {
 	clean := status.DeepCopy()
 	clean.Message, clean.Details = "the client could not decode an event of the watch", nil
 	return &apierrors.StatusError{ErrStatus: *clean}
+}
+
+// endOfEvents ends the stream because there are no more events. A client that does not know the request for initial events may send nothing at all.
+func (s *watchStream[T]) endOfEvents() error {
+	err := s.end(io.EOF)
+	if err == io.EOF && s.initial {
+		s.err = fmt.Errorf("watch: the client sent no initial events: %w: %w", errors.ErrUnsupported, io.EOF)
+	}
+	return s.err
 }
 
 func (s *watchStream[T]) end(err error) error {

@@ -54,6 +54,9 @@ func readTest(test, output, why string) Report {
 		for _, name := range innermost(failed) {
 			r.Failures = append(r.Failures, Failure{Test: name})
 		}
+		if strings.HasPrefix(why, "panic: ") && len(r.Failures) == 1 {
+			r.Failures[0].Why = why
+		}
 	case why != "":
 		r.Failures = []Failure{{Test: test, Why: why}}
 	case passed:
@@ -64,6 +67,23 @@ func readTest(test, output, why string) Report {
 		r.Failures = []Failure{{Test: test, Why: "it ended without a result"}}
 	}
 	return r
+}
+
+// runningTests matches the list of running tests that package testing prints when its time is up.
+var runningTests = regexp.MustCompile(`(?m)^\t+running tests:\n((?:\t+.+ \([^)]*\)\n)+)`)
+
+// hungSubtests returns the subtests that were running when the time was up.
+func hungSubtests(output string) []string {
+	var running []string
+	for _, m := range runningTests.FindAllStringSubmatch(output, -1) {
+		for _, line := range strings.Split(strings.TrimSpace(m[1]), "\n") {
+			name := strings.TrimSpace(line[:strings.LastIndex(line, " (")])
+			if strings.Contains(name, "/") {
+				running = append(running, name)
+			}
+		}
+	}
+	return innermost(running)
 }
 
 // innermost returns the tests that have no failed subtests, without repetitions.

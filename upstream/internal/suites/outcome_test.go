@@ -63,3 +63,14 @@ func TestReadGinkgo(t *testing.T) {
 		})
 	}
 }
+
+func TestHungSubtests(t *testing.T) {
+	const output = "=== RUN   TestA/one\n--- PASS: TestB (0.00s)\npanic: test timed out after 1s\n\trunning tests:\n\t\tTestA (1s)\n\t\tTestA/one_(x) (1s)\n\t\tTestA/two (0s)\n\n" +
+		"goroutine 1 [running]:\n"
+	if got, want := hungSubtests(output), []string{"TestA/one_(x)", "TestA/two"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := hungSubtests("panic: test timed out after 1s\n\trunning tests:\n\t\tTestA (1s)\n\n"); len(got) > 0 {
+		t.Errorf("got %q", got)
+	}
+}

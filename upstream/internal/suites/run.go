@@ -106,10 +106,40 @@ func (o *Options) list(ctx context.Context, binary string, p testPackage) ([]str
 // specsLimit is the time that all specs of a package may take, in units of Options.Limit.
 const specsLimit = 10
 
-// runTest runs one test in a process of its own.
+// maxHung is how many subtests of a test may hang before the rest of the test is given up.
+const maxHung = 5
+
+// runTest runs one test in a process of its own. If one of its subtests hangs, it runs again without that.
 func (o *Options) runTest(ctx context.Context, binary string, p testPackage, test string) Report {
+	var hung []Failure
+	var skip []string
+	for {
+		output, why := o.runOnce(ctx, binary, p, test, skip)
+		if test == p.specs {
+			return readGinkgo(test, output, why)
+		}
+		stuck := hungSubtests(output)
+		if len(stuck) == 0 || len(hung) >= maxHung {
+			r := readTest(test, output, why)
+			if r.Failures = append(r.Failures, hung...); len(r.Failures) > 0 {
+				r.Passed, r.Skipped = 0, 0
+			}
+			return r
+		}
+		for _, name := range stuck {
+			hung = append(hung, Failure{Test: name, Why: why})
+			skip = append(skip, pattern(name))
+		}
+	}
+}
+
+// runOnce runs one test, without the subtests to skip.
+func (o *Options) runOnce(ctx context.Context, binary string, p testPackage, test string, skip []string) (output, why string) {
 	limit := o.Limit
-	args := []string{"-test.v", "-test.run", "^" + regexp.QuoteMeta(test) + "$", "-test.timeout", "0", "-test.count", fmt.Sprint(max(1, o.Count))}
+	args := []string{"-test.v", "-test.run", pattern(test), "-test.count", fmt.Sprint(max(1, o.Count))}
+	if len(skip) > 0 {
+		args = append(args, "-test.skip", strings.Join(skip, "|"))
+	}
 	if test == p.specs {
 		limit *= specsLimit
 		args = append(args, "-ginkgo.v", "-ginkgo.no-color")
@@ -117,14 +147,24 @@ func (o *Options) runTest(ctx context.Context, binary string, p testPackage, tes
 			args = append(args, "-ginkgo.focus", o.Run.String())
 		}
 	}
-	output, why := runLimited(ctx, limit, p, binary, args...)
+	args = append(args, "-test.timeout", limit.String())
+	output, why = runLimited(ctx, limit+killAfter, p, binary, args...)
 	if o.Log != nil {
 		fmt.Fprintf(o.Log, "=== %s %s\n%s\n", p.name, test, output)
 	}
-	if test == p.specs {
-		return readGinkgo(test, output, why)
+	return output, why
+}
+
+// killAfter is how long after its limit a process is killed that has not ended itself.
+const killAfter = 5 * time.Second
+
+// pattern returns a pattern that matches just the test with a name.
+func pattern(name string) string {
+	parts := strings.Split(name, "/")
+	for i, part := range parts {
+		parts[i] = "^" + regexp.QuoteMeta(part) + "$"
 	}
-	return readTest(test, output, why)
+	return strings.Join(parts, "/")
 }
 
 // runLimited runs a test binary and returns its output, and why it failed, if it did.
