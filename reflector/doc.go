@@ -27,10 +27,12 @@
 //     no version to resume from, a relist follows instead, which shows what was deleted in between. A relist also follows
 //     immediately the first time that a version has expired. After any other failure the reflector waits, longer with each
 //     consecutive failure. Waits grow separately for servers that respond and servers that do not, so that the first error
-//     responses after an outage do not incur the outage's long wait. Retry-After is obeyed and does not lengthen later waits.
+//     responses after an outage do not incur the outage's long wait. Retry-After is obeyed and does not lengthen later waits,
+//     but from the 31st time in a row without progress, the wait is at least as long as after other failures. The longest wait for a
+//     missing permission is a minute.
 //     Peers end waits that have become unnecessary.
 //  4. No response from a server, however wrong, leads to more than a burst of five requests and then one per second, or to more than
-//     a burst of five relists and then one per ten seconds. Persistent problems lead to a few requests a minute. Pages of a list
+//     a burst of five relists and then one per ten seconds, unless Options.Backoff has no wait of a second. Persistent problems lead to a few requests a minute. Pages of a list
 //     that deliver objects are not counted.
 //  5. No request waits forever: a request without a response, a list that stops delivering objects, initial events
 //     that do not end, and a watch that outlasts its timeout are abandoned and retried. So is, much sooner, a

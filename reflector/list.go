@@ -317,7 +317,7 @@ func (r *Reflector[T]) pageFailed(err error, opts source.ListOptions[T]) {
 		r.fail(err, Listing) // this page again
 	default:
 		r.mostRecent = r.mostRecent || apierrors.IsTimeout(err) // the server may have waited for the version
-		r.listMethod.tryLists = false
+		r.listMethod.listFailed(reason)
 		r.fail(err, Starting)
 	}
 }
@@ -342,7 +342,8 @@ func (r *Reflector[T]) replace(version string) {
 	if r.listMethod.tryLists {
 		r.fallBack()
 	}
-	r.mostRecent, r.listMethod.unfinished, r.history, r.resumed = false, 0, history{}, false
+	r.mostRecent, r.history, r.resumed = false, history{}, false
+	r.listMethod.unfinished, r.listMethod.forbidden = 0, 0
 	again := r.status.lists.Add(1) > 1 // before the list's contents can be seen
 	if again {
 		r.status.relists.Add(1)

@@ -95,7 +95,8 @@ type Contents struct {
 }
 
 // Backoff says how long to wait after failures: Min after the first, Factor times longer after each further one without
-// progress in between, and each wait is extended by a random part of up to Jitter times the wait. No wait is longer than Max.
+// progress in between, and each wait is extended by a random part of up to Jitter times the wait. No wait is longer than Max, except that
+// a missing permission is asked for again after at most twice as long, and that a server's Retry-After is obeyed.
 // Servers that do not respond and servers that respond with errors are backed off separately. The defaults are 800 ms, 1.5, 30 s
 // and 1: those of client-go, except that its factor of 2 leaves a longer remaining wait when an outage is over.
 type Backoff struct {

@@ -15,9 +15,15 @@ const (
 	// maxWakes is how often in a row peers may end a wait early without success. A list that a proxy always cuts off
 	// fails however often others succeed.
 	maxWakes = 3
+	// maxObeyed is how often in a row a Retry-After alone decides how long to wait. After that the wait also grows: the server is not just
+	// busy for a moment. client-go's waits grow too, after every ten requests, and are longer by then.
+	maxObeyed = 30
+	// forbiddenFactor lengthens the longest wait for a permission, which somebody has to grant.
+	forbiddenFactor = 2
 
 	// Whatever the server responds, the reflector's requests are limited to a burst of requestBurst and then one per
 	// requestEvery, and its relists to a burst of relistBurst and then one per relistEvery. Full pages of a list are not counted.
+	// If the backoff allows no wait as long as requestEvery, both intervals are shorter in proportion.
 	requestBurst, requestEvery = 5, time.Second
 	relistBurst, relistEvery   = 5, 10 * time.Second
 )
@@ -32,28 +38,46 @@ type retry struct {
 	// the first.
 	unreached, answered time.Duration
 	requests, relists   tokenBucket
+	// obeyed counts the waits since there was progress whose length only Retry-After decided.
+	obeyed int
 	// wakes counts the waits that peers have ended since the last one that ran to its end.
 	wakes int
 	seen  discoveries // the peers' discoveries as of sending the last request or closing the last stream
 }
 
 func newRetry(b Backoff, peers *Peers, random *rand.Rand) retry {
+	every := min(requestEvery, b.longest())
 	return retry{
 		Backoff: b, peers: peers, rand: random,
-		requests: tokenBucket{tokens: requestBurst, burst: requestBurst, every: requestEvery},
-		relists:  tokenBucket{tokens: relistBurst, burst: relistBurst, every: relistEvery},
+		requests: tokenBucket{tokens: requestBurst, burst: requestBurst, every: every},
+		relists:  tokenBucket{tokens: relistBurst, burst: relistBurst, every: every * (relistEvery / requestEvery)},
 	}
+}
+
+// longest returns the longest wait.
+func (b Backoff) longest() time.Duration {
+	if b.Factor > 1 {
+		return b.Max
+	}
+	return time.Duration(min(float64(b.Min)*(1+b.Jitter), float64(b.Max)))
 }
 
 // after returns how long to wait after err.
 func (t *retry) after(err error) time.Duration {
-	if asked := retryAfter(err); asked > 0 {
+	asked, reason := retryAfter(err), reasonOf(err)
+	switch {
+	case asked > 0 && t.obeyed < maxObeyed:
+		t.obeyed++
 		return asked + t.spread(shortSpread)
+	case asked > 0:
+		return max(asked, t.grow(&t.answered, t.Max)) + t.spread(shortSpread)
+	case unanswered(err, reason):
+		return t.grow(&t.unreached, t.Max)
+	case reason == Forbidden:
+		return t.grow(&t.answered, forbiddenFactor*t.Max)
+	default:
+		return t.grow(&t.answered, t.Max)
 	}
-	if unanswered(err, reasonOf(err)) {
-		return t.grow(&t.unreached)
-	}
-	return t.grow(&t.answered)
 }
 
 // atOnce returns how long to wait after err if the next request may well succeed.
@@ -79,15 +103,15 @@ func (t *retry) waitForTurn(every time.Duration) time.Duration {
 	return t.spread(maxTurns * every)
 }
 
-// grow lengthens a wait and returns it with jitter. Including jitter, no wait exceeds Max: at the maximum, jitter shortens the
+// grow lengthens a wait and returns it with jitter. Including jitter, no wait exceeds longest: at the maximum, jitter shortens the
 // wait instead, so that the waits of many reflectors still differ.
-func (t *retry) grow(wait *time.Duration) time.Duration {
+func (t *retry) grow(wait *time.Duration, longest time.Duration) time.Duration {
 	if *wait == 0 {
 		*wait = t.Min
 	} else {
-		*wait = time.Duration(min(float64(*wait)*t.Factor, float64(t.Max)))
+		*wait = time.Duration(min(float64(*wait)*t.Factor, float64(longest)))
 	}
-	high := min(float64(*wait)*(1+t.Jitter), float64(t.Max))
+	high := min(float64(*wait)*(1+t.Jitter), float64(longest))
 	low := min(float64(*wait), high/(1+t.Jitter))
 	return time.Duration(low + t.rand.Float64()*(high-low))
 }
@@ -101,7 +125,7 @@ func (t *retry) spread(most time.Duration) time.Duration {
 }
 
 // progressed resets the waits.
-func (t *retry) progressed() { t.unreached, t.answered, t.wakes = 0, 0, 0 }
+func (t *retry) progressed() { t.unreached, t.answered, t.wakes, t.obeyed = 0, 0, 0, 0 }
 
 // waited records that a wait has run to its end; after is the failure that led to it, if any.
 func (t *retry) waited(after Reason) {

@@ -36,6 +36,21 @@ type listMethod struct {
 	tryLists bool
 	// unfinished counts the consecutive WatchLists that ended before their initial events were complete.
 	unfinished int
+	// forbidden counts the consecutive lists that were forbidden.
+	forbidden int
+}
+
+// watchListEvery is how often WatchList is tried as well, in lists, while both are forbidden. Usually the same permission is missing.
+const watchListEvery = 4
+
+// listFailed records that a list has failed.
+func (m *listMethod) listFailed(reason Reason) {
+	if reason != Forbidden {
+		m.tryLists, m.forbidden = false, 0
+		return
+	}
+	m.forbidden++
+	m.tryLists = m.tryLists && m.forbidden > triesInPlace && m.forbidden%watchListEvery != 0
 }
 
 // paged reports whether to use paged lists.
