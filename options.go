@@ -35,8 +35,8 @@ type Options struct {
 	// NoWatchList fetches every collection with paged lists, instead of with a watch that begins with the current objects. It is
 	// for servers and proxies that claim to support such a watch but do not; it is not needed for those that decline it.
 	NoWatchList bool
-	// StaleAfter is how long the server may be silent before an informer counts as stale; 0 means 3 minutes. A
-	// server sends a bookmark about once a minute.
+	// StaleAfter is how long the server may be silent, or the store behind what the server is known to have, before an informer counts as
+	// stale; 0 means 3 minutes. A server sends a bookmark about once a minute.
 	StaleAfter time.Duration
 	// Backoff is the delay between retries; the zero value means reflector.Backoff's defaults.
 	Backoff reflector.Backoff

@@ -123,8 +123,8 @@ func handlerStatus(h engine.HandlerStatus) HandlerStatus {
 func (inf *SharedInformer[T]) Status() Status { return inf.info.status(inf.core) }
 
 // Fresh returns nil while the store is current: the informer runs, has synced, watches every namespace of its scope,
-// has heard from the server within Options.StaleAfter, and could decode every object. Otherwise the error says which of these
-// is not the case, and wraps the error from the server or the network.
+// has heard from the server within Options.StaleAfter, is not behind what it knows the server to have had for that long, and could decode
+// every object. Otherwise the error says which of these is not the case, and wraps the error from the server or the network.
 func (inf *SharedInformer[T]) Fresh() error { return inf.info.fresh(inf.core.Status()) }
 
 // informerInfo is what the public API knows of an informer besides its engine.
@@ -191,6 +191,9 @@ func (a informerInfo) partFresh(p engine.PartStatus, raw engine.Status) error {
 		return &SyncError{Resource: a.title, Namespace: namespace, Cause: r.Problem, Progress: p.File.Progress(r)}
 	case r.Problem != nil || p.Age > a.staleAfter:
 		return &StaleError{Resource: a.title, Namespace: namespace, Age: p.Age, Cause: r.Problem, Handlers: blocking(raw.Handlers)}
+	case !r.BehindSince.IsZero() && time.Since(r.BehindSince) > a.staleAfter:
+		return &StaleError{Resource: a.title, Namespace: namespace, Age: p.Age, Handlers: blocking(raw.Handlers),
+			Version: p.ResourceVersion, ServerVersion: r.ServerVersion, BehindFor: time.Since(r.BehindSince)}
 	case r.SkippedTotal > 0:
 		return &SyncError{Resource: a.title, Namespace: namespace, Skipped: skippedObjects(r.Skipped), SkippedCount: r.SkippedTotal, Progress: "synced"}
 	}
@@ -217,6 +220,10 @@ type StaleError struct {
 	Cause *reflector.Error
 	// Handlers names the handlers with the policy Block whose buffers are full: while the informer waits for them, it does not listen to the server.
 	Handlers []string
+	// Version is the store's resource version, ServerVersion a newer one that the server was seen to have BehindFor ago. They are set if the server
+	// responds, but its watches do not bring the store to that version.
+	Version, ServerVersion string
+	BehindFor              time.Duration
 }
 
 // Error returns one line.
@@ -225,12 +232,22 @@ func (e *StaleError) Error() string {
 	switch {
 	case e.Cause != nil:
 		return fmt.Sprintf("%s: stale: the server was last heard from %s ago: %v", of, age, e.Cause)
+	case e.ServerVersion != "":
+		return fmt.Sprintf("%s: stale: at resource version %s, although the server has had %s for %s; its watches do not bring it%s",
+			of, e.Version, e.ServerVersion, e.BehindFor.Round(100*time.Millisecond), full(e.Handlers))
 	case len(e.Handlers) > 0:
-		return fmt.Sprintf("%s: stale: nothing heard from the server for %s; the buffers of handlers are full, and the informer waits for room: %s",
-			of, age, strings.Join(e.Handlers, ", "))
+		return fmt.Sprintf("%s: stale: nothing heard from the server for %s%s", of, age, full(e.Handlers))
 	default:
 		return fmt.Sprintf("%s: stale: nothing heard from the server for %s", of, age)
 	}
+}
+
+// full says which handlers an informer is waiting for.
+func full(handlers []string) string {
+	if len(handlers) == 0 {
+		return ""
+	}
+	return "; the buffers of handlers are full, and the informer waits for room: " + strings.Join(handlers, ", ")
 }
 
 // Unwrap returns Cause.

@@ -11,7 +11,7 @@
 // or to Listing if the failed page can be requested again. Every state leads to Stopped when the context ends.
 //
 // A Reflector is this machine and one function, Step, which does the work of one state (one request, or one read from
-// a stream) and picks the next state. Run calls Step until its context ends. There is only one goroutine, the
+// a stream) and picks the next state. Run calls Step until its context ends. Except for requests beside an open watch, there is only one goroutine, the
 // caller's. The sink is called on it, so a sink that blocks exerts backpressure on the stream, the connection and
 // eventually the server.
 //
@@ -36,7 +36,7 @@
 //     that deliver objects are not counted.
 //  5. No request waits forever: a request without a response, a list that stops delivering objects, initial events
 //     that do not end, and a watch that outlasts its timeout are abandoned and retried. So is, much sooner, a
-//     watch that is silent although the server is known to send bookmarks.
+//     watch that is silent although the server is known to send bookmarks. If the server has changed meanwhile, a list follows.
 //  6. An object that cannot be decoded does not affect other objects. Lists and watches alike keep the sink's state of it and name it
 //     in Status.Skipped, until there is a later state, a deletion, or a list without it. An event whose object cannot be
 //     identified leads to a relist, at most once a minute. A list with such an item, or with
@@ -64,7 +64,12 @@
 // After an outage or a long silence, a list of one object precedes the watch. It shows whether the server has reached
 // the watch's version; an API server that has not, because it was restored from a backup, would leave the watch open
 // and silent until it has. A watch that begins without such a check, because the previous one worked until then, has to
-// deliver something that is not older than its version within 90 seconds; otherwise the check follows.
+// deliver something that is not older than its version within 90 seconds; otherwise the check is made beside it.
+//
+// A response to a check is no progress. If a watch is abandoned because of its silence, or two watches in a row bring nothing for two minutes, and
+// a check shows that the server has more than the sink, a list follows in place of the next watch, and watches may be silent for
+// twice as long afterwards: a proxy may hold back what they bring, but they do bring it. Status.BehindSince says since when the sink has
+// lacked what the server was seen to have.
 //
 // The state machine and the swap of the whole collection at the end of a relist follow kube-rs' watcher; the
 // protocol is that of client-go's reflector.

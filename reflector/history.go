@@ -14,7 +14,7 @@ import (
 const rewrittenAfter = 5 * time.Second
 
 // checkAfter is the length of a watch's silence after which the next watch begins with a check. Bookmarks arrive about
-// every minute. It is also the time that a watch without a check has for delivering something before it is replaced by one with a check.
+// every minute. It is also the time that a watch without a check has for delivering something before there is a check beside it.
 const checkAfter = 90 * time.Second
 
 // history tracks whether the server still has the history that the sink's contents come from.
@@ -66,6 +66,7 @@ func (r *Reflector[T]) historyRewritten(err rewrittenError) {
 	r.last, r.mostRecent = "", false
 	r.history = history{rewritten: true}
 	r.status.rewrites.Add(1)
+	r.status.lead.clear()
 	r.failAtOnce(err, Starting)
 }
 
@@ -103,7 +104,12 @@ func (r *Reflector[T]) comparable() bool { return object.OlderResourceVersion("1
 // was restored from a backup: one that starts at a future version is silent until the new history reaches it.
 func (r *Reflector[T]) checkHistory(ctx context.Context) {
 	r.recent = ""
-	if !r.comparable() {
+	switch {
+	case r.comparable():
+	case r.deafness.stalled: // whether the server has anything new cannot be told without a list
+		r.listDeaf()
+		return
+	default:
 		r.historyChecked()
 		return
 	}
@@ -132,8 +138,22 @@ func (r *Reflector[T]) checkHistory(ctx context.Context) {
 		r.enter(Starting) // it may have been deleted, or never have existed in this history
 	default:
 		r.history, r.recent = history{}, result.ResourceVersion
+		r.status.noteServerVersion(result.ResourceVersion)
+		if r.deafness.listDue(r.status.lead.oldest(), time.Now()) {
+			r.listDeaf()
+			return
+		}
 		r.historyChecked()
 	}
+}
+
+// checkedBeside handles what a check beside a watch has found, as if it had preceded the next one.
+func (r *Reflector[T]) checkedBeside(e unconfirmedError) {
+	if e.err != nil {
+		r.historyCheckFailed(e.err)
+		return
+	}
+	r.serverBehind(e.version, true)
 }
 
 // witness is an object that shows whether the server's history is the one that the sink's contents come from. Its key is empty if
@@ -207,7 +227,7 @@ func (r *Reflector[T]) historyChecked() {
 // confirmHistory records, for the open watch or else the next one, that the server's history reaches last.
 func (r *Reflector[T]) confirmHistory() {
 	if r.stream != nil {
-		r.stream.historyConfirmed = true
+		r.stream.historyConfirmed.Store(true)
 	}
 	r.historyConfirmed = r.stream == nil
 }

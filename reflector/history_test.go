@@ -219,13 +219,12 @@ func TestHistory(t *testing.T) {
 			1m35s add nothing @53`,
 	}, {
 		name:    "a server without bookmarks, where nothing happens, is checked once",
-		answers: []answer{stream(got(initialEnd("90")), clean(time.Minute)), stream(), page("95", ""), stream(read{after: 3 * time.Minute, events: events{added("a@96")}})},
+		answers: []answer{stream(got(initialEnd("90")), clean(time.Minute)), stream(read{after: 270 * time.Second, events: events{added("a@96")}}), page("95", "")},
 		want: `
 			0s watchlist ""
 			0s replace [] @90
 			1m0s watch "90"
 			2m30s list "" limit=1 token=""
-			2m30s watch "90"
 			5m30s add Added a@96 @96`,
 	}, {
 		name:    "versions that cannot be compared are not checked",

@@ -240,10 +240,18 @@ func (r *Reflector[T]) listPage(ctx context.Context) {
 	if err == nil {
 		err = r.list.pageDone(n, opts.Limit, result)
 	}
+	if err != nil {
+		err = g.explain(err)
+	}
+	r.pageRead(opts, before, err)
+}
+
+// pageRead picks what follows a page, before which the list had some items.
+func (r *Reflector[T]) pageRead(opts source.ListOptions[T], before int, err error) {
 	switch {
 	case err != nil:
 		r.list.truncate(before)
-		r.pageFailed(g.explain(err), opts)
+		r.pageFailed(err, opts)
 	case r.behind(r.list.version):
 		r.serverBehind(r.list.version, r.list.recent)
 	case r.list.token == "" && r.list.older.Name != "":
@@ -289,7 +297,8 @@ func (r *Reflector[T]) listOptions() source.ListOptions[T] {
 		Previous: r.previous(), Decode: r.opts.Decode, NoSharing: r.opts.NoSharing, Continue: r.list.token, Limit: r.opts.PageSize,
 	}
 	if opts.Continue == "" && r.knowsVersion() {
-		opts.ResourceVersion, opts.ResourceVersionMatch = r.last, string(metav1.ResourceVersionMatchNotOlderThan)
+		opts.ResourceVersion = object.MaxResourceVersion(r.last, r.status.lead.newest())
+		opts.ResourceVersionMatch = string(metav1.ResourceVersionMatchNotOlderThan)
 		opts.Limit = 0
 	}
 	if r.list.unpaged {
@@ -343,7 +352,8 @@ func (r *Reflector[T]) replace(version string) {
 		r.fallBack()
 	}
 	r.mostRecent, r.history, r.resumed = false, history{}, false
-	r.listMethod.unfinished, r.listMethod.forbidden = 0, 0
+	r.listMethod.unfinished, r.listMethod.forbidden, r.listMethod.next = 0, 0, false
+	r.deafness.listed()
 	again := r.status.lists.Add(1) > 1 // before the list's contents can be seen
 	if again {
 		r.status.relists.Add(1)

@@ -82,6 +82,8 @@ type Reflector[T object.Object] struct {
 	historyConfirmed bool          // the server has just shown that its history reaches last
 	relistRequest    relistRequest // a requested relist
 	bookmarkRhythm   bookmarkRhythm
+	deafness         deafness
+	beside           beside
 	listMethod       listMethod
 
 	// failedWatches counts the consecutive watches that were rejected or failed without delivering anything new.
@@ -110,9 +112,9 @@ func New[T object.Object](opts Options[T]) (*Reflector[T], error) {
 	}
 	r := &Reflector[T]{
 		opts:  opts,
-		retry: newRetry(opts.Backoff, opts.Peers, rand.New(rand.NewPCG(opts.Seed, 0))), list: list[T]{gatherer: opts.NewGatherer},
-		resume: opts.Resume != nil,
+		retry: newRetry(opts.Backoff, opts.Peers, rand.New(rand.NewPCG(opts.Seed, 0))), resume: opts.Resume != nil,
 	}
+	r.list = list[T]{gatherer: opts.NewGatherer}
 	r.status.epoch = time.Now()
 	r.status.paged.Store(opts.DisableWatchList)
 	return r, nil
@@ -227,6 +229,7 @@ func (r *Reflector[T]) enter(p Phase) {
 // stop ends the machine and releases what it holds. It is idempotent.
 func (r *Reflector[T]) stop() {
 	r.closeStream()
+	r.beside.stop()
 	r.list.restart()
 	r.status.askedAt.clear()
 	r.status.retryAt.clear()
@@ -307,6 +310,7 @@ func (r *Reflector[T]) advance(version string) {
 	}
 	r.last = object.MaxResourceVersion(r.last, version)
 	r.status.version.store(r.last)
+	r.status.lead.reached(r.last)
 }
 
 // progressed resets the record of failures: something new has arrived, or a watch has lasted.

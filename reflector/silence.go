@@ -16,6 +16,67 @@ const (
 	minBookmarkGap = 10 * time.Second
 )
 
+// maxDoublings is how often the limits are doubled at most: to twelve minutes for a response and twenty for silence.
+const maxDoublings = 3
+
+const (
+	// deafWatches is how many watches in a row have to end without having brought anything, and deafTime how long the server has to
+	// have something that the sink lacks, for a list to follow in place of the next watch. A watch that was abandoned because
+	// it was silent for too long is reason enough.
+	deafWatches = 2
+	deafTime    = 2 * time.Minute
+)
+
+// deafness tracks watches that bring nothing, and how long to wait for them: a proxy may hold back what the server sends.
+type deafness struct {
+	watches   int   // the number of consecutive watches that brought nothing
+	stalled   bool  // the last one was abandoned because it was silent
+	doublings uint8 // how often the limits have been doubled
+}
+
+// stretch returns the limit that applies in place of the usual one.
+func (d *deafness) stretch(limit time.Duration) time.Duration { return limit << d.doublings }
+
+// listDue reports whether a list is to follow in place of a watch; oldest is what the sink lacks.
+func (d *deafness) listDue(oldest sighting, now time.Time) bool {
+	if oldest.version == "" {
+		return false
+	}
+	return d.stalled || d.watches >= deafWatches && now.Sub(oldest.at) >= deafTime
+}
+
+// listed records a list. If a watch was abandoned before, the next one gets more time: it might have brought something later.
+func (d *deafness) listed() {
+	if d.stalled {
+		d.doublings = min(d.doublings+1, maxDoublings)
+	}
+	d.watches, d.stalled = 0, false
+}
+
+// noteWatchEnd records the end of a watch, or of the attempt to open one if w is nil; stalled says that it was abandoned because it was silent.
+func (r *Reflector[T]) noteWatchEnd(w *watching[T], stalled bool) {
+	d := &r.deafness
+	d.stalled = stalled
+	switch {
+	case w == nil && !stalled: // nothing is known about watches
+	case w == nil || w.silentSince.Equal(w.opened):
+		d.watches++
+	default:
+		d.watches = 0
+		if w.brought(time.Now()); w.longestSilence < r.opts.StallTimeout {
+			d.doublings = 0
+		}
+	}
+}
+
+// listDeaf lists because watches do not bring what the server has. A WatchList would be a watch, too.
+func (r *Reflector[T]) listDeaf() {
+	r.listMethod.next = true
+	r.logRarely(slogWarn, "watches do not bring what the server has; everything is listed",
+		"resource_version", r.last, "server_resource_version", r.status.lead.newest())
+	r.backOff(r.retry.waitForTurn(reconnectEvery), Starting, "")
+}
+
 // bookmarkRhythm tracks the intervals between bookmarks.
 type bookmarkRhythm struct {
 	last    time.Time     // the last bookmark of this watch; zero before its first
@@ -44,24 +105,21 @@ func (r *Reflector[T]) watchTimeLeft() time.Duration {
 	w := r.stream
 	left := time.Until(w.opened.Add(w.timeout + r.opts.StallTimeout))
 	if silence := r.bookmarkRhythm.silenceLimit(); silence > 0 {
-		left = min(left, silence)
-	}
-	if !w.historyConfirmed {
-		left = min(left, time.Until(w.opened.Add(checkAfter)))
+		left = min(left, r.deafness.stretch(silence)-time.Since(w.silentSince))
 	}
 	return r.untilRelist(left)
 }
 
-// extendWatch extends the time of a watch that has delivered a batch. first says that this was the first sign that the watch delivers
-// anything at all.
-func (r *Reflector[T]) extendWatch(batch []source.Event[T], first bool) {
+// extendWatch extends the time of a watch that has delivered a batch.
+func (r *Reflector[T]) extendWatch(batch []source.Event[T]) {
 	if r.stream == nil {
 		return
 	}
+	r.stream.brought(time.Now())
 	if last := &batch[len(batch)-1]; last.Type == source.Bookmark {
 		r.bookmarkRhythm.note(time.Now())
 	}
-	if first || r.bookmarkRhythm.longest > 0 {
+	if r.bookmarkRhythm.longest > 0 {
 		r.stream.extend(r.watchTimeLeft())
 	}
 }

@@ -43,6 +43,12 @@ type Status struct {
 	// LostEvents apply to the sink's contents at ResourceVersion.
 	LostEvents bool
 
+	// ServerVersion is the oldest version that a check has shown the server to have and that the sink has not reached since BehindSince, the time of
+	// that check; both are zero if there is none. A check precedes a watch after an outage or a long silence. That the server
+	// responds to it does not mean that the watch delivers anything.
+	ServerVersion string
+	BehindSince   time.Time
+
 	// LastContact is when the server was last heard from: a successful response, an event, a bookmark or a clean close.
 	LastContact time.Time
 	// AskedAt is when the outstanding request was sent; zero if there is none.
@@ -66,6 +72,8 @@ func (r *Reflector[T]) Status() Status {
 		Errors: s.errors.Load(), Failures: int(s.failures.Load()), Problem: s.problem.Load(), LastError: s.lastError.Load(),
 		LastContact: s.get(&s.lastContact), AskedAt: s.get(&s.askedAt), SyncedSince: s.get(&s.synced), NextRetry: s.get(&s.retryAt),
 	}
+	behind := s.lead.oldest()
+	st.ServerVersion, st.BehindSince = behind.version, behind.at
 	st.LostEvents = s.lost.Load() // loaded after the version because it is stored before it
 	if skipped := s.skipped.Load(); skipped != nil {
 		st.Skipped, st.SkippedTotal = skipped.named, len(skipped.all)
@@ -92,6 +100,7 @@ type counters struct {
 	problem, lastError         atomic.Pointer[Error]
 	skipped                    atomic.Pointer[skippedStatus]
 	lost                       atomic.Bool
+	lead                       lead
 	reached                    atomic.Bool // an API server has responded at least once
 
 	lastContact, askedAt, synced, retryAt moment

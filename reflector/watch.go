@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -35,12 +36,25 @@ type watching[T object.Object] struct {
 	synthetic bool
 	// gotNews is set once the watch has brought the sink to a newer version.
 	gotNews bool
-	// historyConfirmed is set once the server has shown that its history reaches the version at which the watch began: by a list or
-	// check right before, or by anything not older that the watch delivers. A watch that begins at a future version is silent.
-	historyConfirmed bool
+	// from is the version at which the watch began.
+	from string
+	// historyConfirmed is set once the server has shown that its history reaches from: by a list or check right before, by a check
+	// beside the watch, or by anything not older that the watch delivers. A watch that begins at a future version is silent.
+	historyConfirmed atomic.Bool
+	// confirmation runs the check beside the watch; nil if there is none.
+	confirmation *time.Timer
+	// silentSince is when the watch last brought something, or was opened, and longestSilence the longest time without anything before.
+	silentSince    time.Time
+	longestSilence time.Duration
 	// gatherDeadline is the deadline for the initial events. live is set once the server has sent other events.
 	gatherDeadline time.Time
 	live           bool
+}
+
+// brought records that the watch has brought something.
+func (w *watching[T]) brought(now time.Time) {
+	w.longestSilence = max(w.longestSilence, now.Sub(w.silentSince))
+	w.silentSince = now
 }
 
 // proven reports whether the watch has proved to work: it has delivered something new, or has lasted long enough.
@@ -51,10 +65,12 @@ func (r *Reflector[T]) openStream(ctx context.Context, opts source.WatchOptions[
 	now, low := time.Now(), r.opts.WatchTimeout
 	opts.Timeout = low + time.Duration(r.retry.rand.Float64()*float64(low))
 	opts.Previous, opts.Decode, opts.NoSharing = r.previous(), r.opts.Decode, r.opts.NoSharing
-	w := &watching[T]{watchdog: newWatchdog(ctx, r.opts.StallTimeout), opened: now, since: now, timeout: opts.Timeout}
+	w := &watching[T]{watchdog: newWatchdog(ctx, r.deafness.stretch(r.opts.StallTimeout)), opened: now, since: now, timeout: opts.Timeout}
+	w.from, w.silentSince = r.last, now
 	w.gatherDeadline = now.Add(maxInitialEventsTime * r.opts.StallTimeout)
 	w.synthetic = !opts.SendInitialEvents && isUnset(opts.ResourceVersion)
-	w.historyConfirmed, r.historyConfirmed = r.historyConfirmed || !r.comparable(), false
+	w.historyConfirmed.Store(r.historyConfirmed || !r.comparable())
+	r.historyConfirmed = false
 	var err error
 	if w.Stream, err = r.callWatch(w.ctx, opts); err != nil {
 		err = w.explain(err)
@@ -68,6 +84,9 @@ func (r *Reflector[T]) openStream(ctx context.Context, opts source.WatchOptions[
 	r.status.watches.Add(1)
 	if !opts.SendInitialEvents {
 		w.extend(r.watchTimeLeft())
+		if !w.historyConfirmed.Load() {
+			w.confirmation = time.AfterFunc(checkAfter-time.Since(now), func() { r.beside.run(func() { r.confirmBeside(w) }) })
+		}
 	}
 	return nil
 }
@@ -88,6 +107,9 @@ func (r *Reflector[T]) closeStream() {
 	r.retry.seen = r.opts.Peers.discoveriesSoFar() // discoveries from while it was open are irrelevant to its end
 	r.status.provenAt.clear()
 	w.watchdog.stop()
+	if w.confirmation != nil {
+		w.confirmation.Stop()
+	}
 	defer r.status.recoverAndCount()
 	w.Close() // the error does not matter, since the stream is abandoned
 }
@@ -145,9 +167,10 @@ func (r *Reflector[T]) deliver(batch []source.Event[T]) {
 		return
 	}
 	r.noteContact()
-	first := !r.stream.historyConfirmed && r.reachesLast(batch)
-	r.stream.historyConfirmed = r.stream.historyConfirmed || first
-	r.extendWatch(batch, first)
+	if !r.stream.historyConfirmed.Load() && r.reachesLast(batch) {
+		r.stream.historyConfirmed.Store(true)
+	}
+	r.extendWatch(batch)
 	b := changes[T]{version: r.last}
 	for i := range batch {
 		r.translate(&b, &batch[i], len(batch)-i)
@@ -232,10 +255,13 @@ func (r *Reflector[T]) watchEnded(ctx context.Context, err error) {
 		return
 	}
 	now := time.Now()
-	proven, doubtful := w != nil && w.proven(now), w != nil && !w.historyConfirmed
+	proven, doubtful := w != nil && w.proven(now), w != nil && !w.historyConfirmed.Load()
 	silent := doubtful || now.Sub(r.status.get(&r.status.lastContact)) >= checkAfter
 	relistDue := w != nil && r.relistDue()
-	if err == errStalled && w != nil && !doubtful && !relistDue {
+	e, unconfirmed := err.(unconfirmedError)
+	stalled := err == errStalled && !relistDue
+	r.noteWatchEnd(w, stalled)
+	if stalled && w != nil {
 		r.stalled()
 	}
 	if proven {
@@ -245,8 +271,9 @@ func (r *Reflector[T]) watchEnded(ctx context.Context, err error) {
 	switch {
 	case relistDue:
 		r.backOff(r.retry.spread(shortSpread), Starting, "")
-	case doubtful && err == errStalled:
+	case unconfirmed:
 		r.enter(Checking)
+		r.checkedBeside(e)
 	case w != nil && errors.Is(err, io.EOF) && proven:
 		r.noteContact()
 		next := Watching
@@ -267,9 +294,9 @@ func (r *Reflector[T]) watchEnded(ctx context.Context, err error) {
 func (r *Reflector[T]) watchFailed(err error, outage, proven bool) {
 	reason := reasonOf(err)
 	next := r.phaseAfterWatch(err, reason)
-	atOnce := proven && reason != TooManyRequests && !isPanic(err) || reason == Expired && !r.expired
+	atOnce := err == errStalled || proven && reason != TooManyRequests && !isPanic(err) || reason == Expired && !r.expired
 	r.expired = r.expired || reason == Expired
-	if next == Watching && (reason == Behind || outage && (reason.transient() || reason == Unauthorized)) {
+	if next == Watching && (err == errStalled || reason == Behind || outage && (reason.transient() || reason == Unauthorized)) {
 		next = Checking
 	}
 	next = r.orRelist(next)

@@ -9,6 +9,20 @@ import (
 // errStalled is the cause with which a watchdog cancels a request.
 var errStalled = errors.New("the server went silent, or kept the request open for longer than requested; the request was abandoned")
 
+// unconfirmedError ends a watch because the check beside it could not confirm that it will bring all changes: it failed, or found the server
+// at an older version.
+type unconfirmedError struct {
+	err     error
+	version string
+}
+
+func (e unconfirmedError) Error() string {
+	if e.err != nil {
+		return e.err.Error()
+	}
+	return "the server is at resource version " + e.version
+}
+
 // watchdog cancels a request that takes too long.
 type watchdog struct {
 	ctx    context.Context
@@ -31,10 +45,11 @@ func (w *watchdog) stop() {
 	w.cancel(nil)
 }
 
-// explain returns errStalled if the watchdog canceled the request, and err otherwise.
+// explain returns why the request was canceled, if that is errStalled or another error of this package, and err otherwise.
 func (w *watchdog) explain(err error) error {
-	if context.Cause(w.ctx) == errStalled {
-		return errStalled
+	cause := context.Cause(w.ctx)
+	if _, unconfirmed := cause.(unconfirmedError); unconfirmed || cause == errStalled {
+		return cause
 	}
 	return err
 }

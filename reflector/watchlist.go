@@ -32,6 +32,8 @@ var (
 type listMethod struct {
 	// noWatchListUntil is when WatchList is tried again after it was found to be unsupported.
 	noWatchListUntil time.Time
+	// next makes the next collection a list, because watches bring nothing.
+	next bool
 	// tryLists is set when a WatchList was rejected: if a list succeeds, WatchList is what the server does not support.
 	tryLists bool
 	// unfinished counts the consecutive WatchLists that ended before their initial events were complete.
@@ -54,7 +56,9 @@ func (m *listMethod) listFailed(reason Reason) {
 }
 
 // paged reports whether to use paged lists.
-func (m *listMethod) paged(now time.Time) bool { return m.tryLists || now.Before(m.noWatchListUntil) }
+func (m *listMethod) paged(now time.Time) bool {
+	return m.next || m.tryLists || now.Before(m.noWatchListUntil)
+}
 
 // fallBack switches to paged lists.
 func (r *Reflector[T]) fallBack() {
@@ -156,7 +160,7 @@ func (r *Reflector[T]) initialEventsEnd(version string, rest []source.Event[T]) 
 		r.historyOvertaken(version)
 	default:
 		r.replace(version)
-		r.stream.since = time.Now()
+		r.stream.since, r.stream.silentSince, r.stream.from = time.Now(), time.Now(), version
 		r.stream.extend(r.watchTimeLeft())
 		r.deliver(rest)
 	}
