@@ -18,7 +18,7 @@
 // # Guarantees
 //
 //  1. The sink gets complete collections (Replace) and subsequent changes (Add), in the server's order.
-//  2. The collection does not go back in time: a list older than what was already seen is rejected. The exception is a
+//  2. The collection does not go back in time, unless the versions of the server's lists prove nothing (Status.UnprovenVersions): a list older than what was already seen is rejected. The exception is a
 //     server that was restored from a backup: if its most recent state is behind twice, five seconds apart, or is behind
 //     once and then shows an object in an older state than before, its history was rewritten. That is reported (Rewritten),
 //     and the sink gets the present collection, listed without reusing anything. Single events may be repeated after a

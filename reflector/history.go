@@ -42,7 +42,7 @@ func (e rewrittenError) Error() string {
 
 // behind reports whether a collection at version is older than what was already seen.
 func (r *Reflector[T]) behind(version string) bool {
-	return object.OlderResourceVersion(version, r.last)
+	return !r.unproven() && object.OlderResourceVersion(version, r.last)
 }
 
 // serverBehind handles a response that is older than what was already seen; recent says that the most recent state was
@@ -78,7 +78,7 @@ func (r *Reflector[T]) historySuspect() bool {
 
 // previous returns Options.Previous, or nil if nothing may be reused.
 func (r *Reflector[T]) previous() source.Previous[T] {
-	if r.historySuspect() {
+	if r.historySuspect() || r.unproven() {
 		return nil
 	}
 	return r.opts.Previous
@@ -98,7 +98,9 @@ func (r *Reflector[T]) historyOvertaken(version string) {
 }
 
 // comparable reports whether versions can be compared with last.
-func (r *Reflector[T]) comparable() bool { return object.OlderResourceVersion("1", r.last) }
+func (r *Reflector[T]) comparable() bool {
+	return !r.unproven() && object.OlderResourceVersion("1", r.last)
+}
 
 // checkHistory requests the server's most recent version before a watch is resumed. A watch alone would not show that the server
 // was restored from a backup: one that starts at a future version is silent until the new history reaches it.
@@ -127,9 +129,14 @@ func (r *Reflector[T]) checkHistory(ctx context.Context) {
 		return
 	}
 	r.noteResponse(err)
+	if err == nil {
+		r.noteNumbering(result.ResourceVersion, w.newest)
+	}
 	switch {
 	case err != nil:
 		r.historyCheckFailed(g.explain(err))
+	case r.unproven():
+		r.enter(Starting)
 	case r.behind(result.ResourceVersion):
 		r.serverBehind(result.ResourceVersion, true)
 	case w.contradicts(r.last):
@@ -160,10 +167,11 @@ func (r *Reflector[T]) checkedBeside(e unconfirmedError) {
 // there is none.
 type witness[T object.Object] struct {
 	key       object.Key
-	held, got T    // the sink's and the server's state
-	found     bool // the server has it
-	skipped   bool // the server has something that cannot be decoded
-	others    bool // the source has listed other objects, so it cannot list a single one
+	held, got T      // the sink's and the server's state
+	found     bool   // the server has it
+	skipped   bool   // the server has something that cannot be decoded
+	others    bool   // the source has listed other objects, so it cannot list a single one
+	newest    string // the newest version of an object
 }
 
 // newWitness returns the most recently changed object of contents from Options.Resume. A reflector that has been running does
@@ -181,6 +189,7 @@ func (r *Reflector[T]) newWitness() *witness[T] {
 
 // observe is called for each object that the server has.
 func (w *witness[T]) observe(o T) error {
+	w.newest = object.MaxResourceVersion(w.newest, o.GetResourceVersion())
 	if object.KeyOf(o) == w.key {
 		w.got, w.found = o, true
 	} else {

@@ -24,12 +24,15 @@ var errNoProgress = errors.New("the list does not come to an end: the server kee
 
 // list is a collection being gathered from pages or from the initial events of a watch.
 type list[T object.Object] struct {
+	// isStranger reports whether an item is a stranger; see numbering. stranger is the key of one.
+	isStranger func(T) bool
+	stranger   object.Key
 	// items is nil until the first one comes.
 	items Gatherer[T]
 	// gatherer makes items.
 	gatherer func(n int) Gatherer[T]
-	// version is the version of the first page: a watch from there misses nothing.
-	version string
+	// version is the version of the first page: a watch from there misses nothing. newest is the newest version of an item.
+	version, newest string
 	// recent says that the most recent state was requested.
 	recent bool
 	// token is the continue token for the next page; tokens holds the hashes of all tokens so far.
@@ -65,7 +68,7 @@ func (l *list[T]) restart() {
 	if l.items != nil {
 		l.items.Close()
 	}
-	*l = list[T]{gatherer: l.gatherer, wentBack: l.wentBack, hint: l.hint, maxPages: l.maxPages}
+	*l = list[T]{gatherer: l.gatherer, isStranger: l.isStranger, wentBack: l.wentBack, hint: l.hint, maxPages: l.maxPages}
 }
 
 // len returns the number of items.
@@ -82,7 +85,11 @@ func (l *list[T]) add(item T) {
 	if l.wentBack != nil && l.wentBack(item) {
 		l.older = object.KeyOf(item)
 	}
+	if l.isStranger(item) {
+		l.stranger = object.KeyOf(item)
+	}
 	l.items.Add(item)
+	l.newest = object.MaxResourceVersion(l.newest, item.GetResourceVersion())
 	if len(l.skipped) > 0 {
 		delete(l.skipped, object.KeyOf(item))
 	}
@@ -248,14 +255,16 @@ func (r *Reflector[T]) listPage(ctx context.Context) {
 
 // pageRead picks what follows a page, before which the list had some items.
 func (r *Reflector[T]) pageRead(opts source.ListOptions[T], before int, err error) {
+	if err == nil {
+		r.noteNumbering(r.list.version, r.list.newest)
+	}
 	switch {
 	case err != nil:
 		r.list.truncate(before)
 		r.pageFailed(err, opts)
 	case r.behind(r.list.version):
 		r.serverBehind(r.list.version, r.list.recent)
-	case r.list.token == "" && r.list.older.Name != "":
-		r.historyOvertaken(r.list.version)
+	case r.list.token == "" && r.listContradicts(r.list.version):
 	case r.list.token == "":
 		r.replace(r.list.version)
 	case r.list.pages > r.list.maxPages:
@@ -308,7 +317,7 @@ func (r *Reflector[T]) listOptions() source.ListOptions[T] {
 }
 
 // knowsVersion reports whether the next list should request a state not older than last.
-func (r *Reflector[T]) knowsVersion() bool { return !r.mostRecent && !isUnset(r.last) }
+func (r *Reflector[T]) knowsVersion() bool { return !r.mostRecent && !isUnset(r.last) && !r.unproven() }
 
 // isUnset reports whether a watch or list from version begins at an unspecified point.
 func isUnset(version string) bool { return version == "" || version == "0" }
@@ -354,12 +363,16 @@ func (r *Reflector[T]) replace(version string) {
 	r.mostRecent, r.history, r.resumed = false, history{}, false
 	r.listMethod.unfinished, r.listMethod.forbidden, r.listMethod.next = 0, 0, false
 	r.deafness.listed()
+	r.numbering.strangers = nil
 	again := r.status.lists.Add(1) > 1 // before the list's contents can be seen
 	if again {
 		r.status.relists.Add(1)
 	}
 	r.opts.Sink.Replace(items.Collection(), version)
 	r.publishSkipped()
+	if r.unproven() {
+		r.last = "" // events may have brought it to the version of some object
+	}
 	r.advance(version)
 	r.confirmHistory()
 	r.lostEvents(false)

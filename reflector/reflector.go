@@ -83,6 +83,7 @@ type Reflector[T object.Object] struct {
 	relistRequest    relistRequest // a requested relist
 	bookmarkRhythm   bookmarkRhythm
 	deafness         deafness
+	numbering        numbering
 	beside           beside
 	listMethod       listMethod
 
@@ -114,7 +115,7 @@ func New[T object.Object](opts Options[T]) (*Reflector[T], error) {
 		opts:  opts,
 		retry: newRetry(opts.Backoff, opts.Peers, rand.New(rand.NewPCG(opts.Seed, 0))), resume: opts.Resume != nil,
 	}
-	r.list = list[T]{gatherer: opts.NewGatherer}
+	r.list = list[T]{gatherer: opts.NewGatherer, isStranger: r.isListed}
 	r.status.epoch = time.Now()
 	r.status.paged.Store(opts.DisableWatchList)
 	return r, nil
@@ -189,7 +190,7 @@ func (r *Reflector[T]) start(ctx context.Context) {
 	paged := r.opts.DisableWatchList || r.listMethod.paged(time.Now())
 	r.status.paged.Store(paged)
 	r.list.wentBack = nil
-	if r.historySuspect() && !r.history.rewritten {
+	if r.historySuspect() && !r.history.rewritten && !r.unproven() {
 		r.list.wentBack = r.wentBack
 	}
 	r.list.restart()

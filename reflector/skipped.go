@@ -15,6 +15,8 @@ const (
 	maxSkippedNamed = 100
 	// lostEvery is the minimum interval between relists because of events whose objects cannot be identified.
 	lostEvery = time.Minute
+	// strangerAfter is how long after a stranger a relist follows.
+	strangerAfter = 5 * time.Second
 )
 
 // Skipped is an object whose present state could not be decoded. The sink keeps its previous state, if any.
@@ -32,7 +34,7 @@ type skipped[T object.Object] struct {
 	objects map[object.Key]Skipped
 	// These say that objects were added since they were announced, and that any changed since they were published.
 	added, changed bool
-	// relistAt is when to relist because of an event whose object cannot be identified; zero if there is none. relisted is when
+	// relistAt is when to relist because of an event whose object cannot be identified, or a stranger; zero if there is none. relisted is when
 	// that last happened.
 	relistAt, relisted time.Time
 }
@@ -246,7 +248,21 @@ func (r *Reflector[T]) lostEvents(lost bool) {
 	}
 }
 
-// relistDue reports whether it is time to relist because of a lost event.
+// relistSoon schedules a relist because of a stranger, when others have had the time to come, and at most every lostEvery.
+func (r *Reflector[T]) relistSoon() {
+	s := &r.skipped
+	if !s.relistAt.IsZero() {
+		return
+	}
+	now := time.Now()
+	s.relistAt = now.Add(strangerAfter)
+	if again := s.relisted.Add(lostEvery); !s.relisted.IsZero() && again.After(s.relistAt) {
+		s.relistAt = again
+	}
+	r.stream.extend(r.watchTimeLeft())
+}
+
+// relistDue reports whether it is time to relist.
 func (r *Reflector[T]) relistDue() bool {
 	s := &r.skipped
 	now := time.Now()

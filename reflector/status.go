@@ -39,6 +39,9 @@ type Status struct {
 	// all of them. The sink keeps their last known states.
 	Skipped      []Skipped
 	SkippedTotal int
+	// UnprovenVersions is set once the server has sent a list that is older than objects in it, so that its lists' versions prove nothing. The sink
+	// must then take each list as it is, whatever the versions of its objects.
+	UnprovenVersions bool
 	// LostEvents is set while the sink is missing events whose objects cannot be identified, until the next list. SkippedTotal and
 	// LostEvents apply to the sink's contents at ResourceVersion.
 	LostEvents bool
@@ -72,6 +75,7 @@ func (r *Reflector[T]) Status() Status {
 		Errors: s.errors.Load(), Failures: int(s.failures.Load()), Problem: s.problem.Load(), LastError: s.lastError.Load(),
 		LastContact: s.get(&s.lastContact), AskedAt: s.get(&s.askedAt), SyncedSince: s.get(&s.synced), NextRetry: s.get(&s.retryAt),
 	}
+	st.UnprovenVersions = s.unproven.Load()
 	behind := s.lead.oldest()
 	st.ServerVersion, st.BehindSince = behind.version, behind.at
 	st.LostEvents = s.lost.Load() // loaded after the version because it is stored before it
@@ -101,6 +105,7 @@ type counters struct {
 	skipped                    atomic.Pointer[skippedStatus]
 	lost                       atomic.Bool
 	lead                       lead
+	unproven                   atomic.Bool
 	reached                    atomic.Bool // an API server has responded at least once
 
 	lastContact, askedAt, synced, retryAt moment

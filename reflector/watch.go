@@ -193,8 +193,11 @@ func (r *Reflector[T]) deliver(batch []source.Event[T]) {
 			r.recovered()
 		}
 	}
-	if b.lost {
+	switch {
+	case b.lost:
 		r.lostEvents(true)
+	case b.strange:
+		r.relistSoon()
 	}
 }
 
@@ -210,6 +213,7 @@ type changes[T object.Object] struct {
 	version   string
 	bookmarks int
 	lost      bool // there was an event whose object cannot be identified
+	strange   bool // there was a stranger
 }
 
 // translate adds an event to a batch; left is how many events remain, including this one.
@@ -237,6 +241,7 @@ func (r *Reflector[T]) translate(b *changes[T], ev *source.Event[T], left int) {
 func (r *Reflector[T]) change(b *changes[T], t object.DeltaType, obj T, left int) {
 	key := object.KeyOf(obj)
 	r.skipped.clear(key, obj.GetResourceVersion())
+	b.strange = b.strange || t != object.Deleted && r.isStranger(key, obj.GetResourceVersion())
 	b.add(object.Delta[T]{Key: key, Object: obj, Type: t}, left)
 }
 
@@ -307,10 +312,10 @@ func (r *Reflector[T]) watchFailed(err error, outage, proven bool) {
 	r.fail(err, next)
 }
 
-// orRelist returns next, or Starting if that would resume a watch from no particular version. Such a watch begins with the current objects,
-// so what was deleted in between would stay in the sink.
+// orRelist returns next, or Starting if that would resume a watch from no particular version, or from one that proves nothing. The first kind begins
+// with the current objects, so what was deleted in between would stay in the sink.
 func (r *Reflector[T]) orRelist(next Phase) Phase {
-	if isUnset(r.last) {
+	if isUnset(r.last) || r.unproven() {
 		return Starting
 	}
 	return next

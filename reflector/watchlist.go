@@ -147,6 +147,7 @@ func (w *watching[T]) markLive() {
 
 // initialEventsEnd completes a WatchList, whose stream continues as an ordinary watch.
 func (r *Reflector[T]) initialEventsEnd(version string, rest []source.Event[T]) {
+	r.noteNumbering(version, r.list.newest)
 	switch {
 	case r.list.err != nil:
 		r.watchListFailed(r.list.err, true)
@@ -155,9 +156,7 @@ func (r *Reflector[T]) initialEventsEnd(version string, rest []source.Event[T]) 
 	case r.behind(version):
 		r.closeStream()
 		r.serverBehind(version, r.list.recent)
-	case r.list.older.Name != "":
-		r.closeStream()
-		r.historyOvertaken(version)
+	case r.listContradicts(version):
 	default:
 		r.replace(version)
 		r.stream.since, r.stream.silentSince, r.stream.from = time.Now(), time.Now(), version

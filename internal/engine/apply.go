@@ -109,7 +109,11 @@ func (inf *Informer[T]) applyList(p *part[T], objects object.Collection[T], vers
 	}
 	removed := txn.Removed()
 	snap := txn.Commit()
-	p.deletions.relisted(version)
+	if p.reflector.Status().UnprovenVersions {
+		p.deletions.turnOff()
+	} else {
+		p.deletions.relisted(version)
+	}
 	p.noteResolved()
 	inf.pushRemoved(inf.subscriptions(), removed)
 	if p.listed.Load() {
@@ -248,7 +252,7 @@ func (a *applying[T]) delta(d object.Delta[T], notes []object.Delta[T]) []object
 		return append(notes, object.Delta[T]{Type: object.Added, Key: d.Key, Object: d.Object})
 	}
 	have, recreated := held.ResourceVersion(), anotherObject(held.UID(), d.Object.GetUID())
-	if object.OlderResourceVersion(version, have) || (version == have && version != "" && !recreated) {
+	if a.deletions.isOlder(version, have) || (version == have && version != "" && !recreated) {
 		a.txn.PutBack(held)
 		return notes
 	}
@@ -272,7 +276,7 @@ func (a *applying[T]) delete(d object.Delta[T], notes []object.Delta[T]) []objec
 	version := d.Object.GetResourceVersion()
 	a.deletions.record(d.Key, version)
 	held, exists := a.txn.Held(d.Key)
-	if !exists || object.OlderResourceVersion(version, held.ResourceVersion()) {
+	if !exists || a.deletions.isOlder(version, held.ResourceVersion()) {
 		return notes
 	}
 	a.txn.Remove(d.Key)

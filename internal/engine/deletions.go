@@ -13,6 +13,7 @@ const rememberedDeletions = 512
 // deletionTracker tracks which states of objects that a part does not hold are from before the object's end, and must not bring it back. Versions of
 // other objects prove nothing: only a list without the object does, or its own deletion.
 type deletionTracker struct {
+	off     bool                    // versions prove nothing: what a watch brings counts in its order
 	listed  string                  // the version of the last list
 	deleted map[object.Key]deletion // the latest deletions
 	order   []object.Key            // their keys, a ring; those that deleted places elsewhere were deleted again later
@@ -28,8 +29,14 @@ type deletion struct {
 // relisted resets it after a list at the given version.
 func (a *deletionTracker) relisted(version string) { *a = deletionTracker{listed: version} }
 
+// turnOff makes it track nothing, for servers whose versions prove nothing.
+func (a *deletionTracker) turnOff() { *a = deletionTracker{off: true} }
+
 // record records that the object under key was deleted at the version.
 func (a *deletionTracker) record(key object.Key, version string) {
+	if a.off {
+		return
+	}
 	if a.deleted == nil {
 		a.deleted = make(map[object.Key]deletion)
 	}
@@ -45,6 +52,11 @@ func (a *deletionTracker) record(key object.Key, version string) {
 	}
 	a.deleted[key] = deletion{version, a.next}
 	a.next = (a.next + 1) % rememberedDeletions
+}
+
+// isOlder reports whether a state of an object is known to be older than another one.
+func (a *deletionTracker) isOlder(version, other string) bool {
+	return !a.off && object.OlderResourceVersion(version, other)
 }
 
 // isStale reports whether a state of that version is known to be from before the object's end.

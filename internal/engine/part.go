@@ -393,13 +393,13 @@ func (e contradictedError) Error() string {
 }
 
 // historyRewritten reports whether the next list replaces the store's state unconditionally: because the server's history was rewritten
-// since the last list, or because the store was found to differ from the server. The version need not show that: the new history may
-// have overtaken the old one.
+// since the last list, because the store was found to differ from the server, or because the versions of the server's lists prove nothing. The
+// list's version need not show that: the new history may have overtaken the old one.
 func (p *part[T]) historyRewritten() bool {
-	before := p.rewrites
-	p.rewrites = p.reflector.Status().Rewrites
+	before, st := p.rewrites, p.reflector.Status()
+	p.rewrites = st.Rewrites
 	unconditional := p.replaceUnconditionally.Swap(false)
-	return unconditional || p.rewrites > before
+	return unconditional || st.UnprovenVersions || p.rewrites > before
 }
 
 // transformChanges transforms the objects of the deltas. It skips an object that the store holds, which was transformed before and is
