@@ -32,8 +32,8 @@ type Options struct {
 	OnMutation func(Mutation)
 	// NoMutationGuard turns the mutation guard off.
 	NoMutationGuard bool
-	// NoWatchList fetches every collection with paged lists, instead of with a watch that begins with the current objects. It is
-	// for servers and proxies that claim to support such a watch but do not; it is not needed for those that decline it.
+	// NoWatchList fetches every collection with paged lists, instead of with a watch that begins with the current objects. It saves two
+	// seconds with servers and proxies that claim to support such a watch but do not; it is not needed for those that decline it.
 	NoWatchList bool
 	// StaleAfter is how long the server may be silent, or the store behind what the server is known to have, before an informer counts as
 	// stale; 0 means 3 minutes. A server sends a bookmark about once a minute.

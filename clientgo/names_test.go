@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -95,10 +96,13 @@ func TestTypeDescriptionsOfResources(t *testing.T) {
 // expectDescription runs an informer that cannot list.
 func expectDescription(t *testing.T, inf cache.SharedIndexInformer, want string) {
 	t.Helper()
-	heard := make(chan string, 1000)
+	heard, begun := make(chan string, 1000), time.Now()
 	must(t, inf.SetWatchErrorHandler(func(r *cache.Reflector, _ error) { heard <- r.TypeDescription() }))
 	run(t, inf)
 	if got := <-heard; got != want {
 		t.Errorf("the description is %q, want %q", got, want)
+	}
+	if took := time.Since(begun); took > 100*time.Millisecond {
+		t.Errorf("that it cannot list was known after %v", took)
 	}
 }

@@ -166,6 +166,7 @@ func TestWatchErrorHandler(t *testing.T) {
 	onBoth(t, tidingstest.ServerOptions{}, func(w *world) {
 		failed := make(chan error, 100)
 		w.InjectAlways(tidingstest.Any, tidingstest.Fault{Resource: "pods", Err: apierrors.NewForbidden(corev1.Resource("pods"), "", nil)})
+		begun := time.Now()
 		c := w.start(cache.Options{DefaultWatchErrorHandler: func(_ context.Context, r *toolscache.Reflector, err error) {
 			if r.TypeDescription() == "" {
 				w.Error("the reflector has no type description")
@@ -178,6 +179,9 @@ func TestWatchErrorHandler(t *testing.T) {
 		w.informer(c, &corev1.Pod{}, cache.BlockUntilSynced(false))
 		if err := <-failed; !apierrors.IsForbidden(err) {
 			w.Errorf("got %v", err)
+		}
+		if took := time.Since(begun); took > 100*time.Millisecond {
+			w.Errorf("a missing permission was known after %v", took)
 		}
 	})
 }

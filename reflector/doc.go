@@ -52,7 +52,8 @@
 // The first choice is a WatchList: a watch that begins with the current objects. If the server rejects it, a list
 // follows immediately, and if that succeeds, lists are used from then on. They are also used if a WatchList goes silent, does not end
 // its initial events, or ends three times in a row before these are complete. WatchList is tried again at the first relist after
-// an hour, in case the server was upgraded. If lists are permitted but watches are not, the collection is listed periodically,
+// an hour, in case the server was upgraded. Beside a WatchList that brings nothing for two seconds, or takes longer than four, the first page of a list
+// is requested; if lists turn out to be much faster, that list goes on instead. If lists are permitted but watches are not, the collection is listed periodically,
 // at a slow rate.
 //
 // The first list requests the most recent state (resourceVersion ""), not any cached one ("0"): a cache may be

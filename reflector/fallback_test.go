@@ -90,35 +90,54 @@ func TestFallback(t *testing.T) {
 		answers: []answer{stream(got(added("a@1")), minute(bookmark("2")), minute(bookmark("3")), minute(bookmark("4"))), page("5", "", "a@1"), stream()},
 		want: `
 			0s watchlist ""
-			1m30s error protocol in watch-listing, attempt 1
-			1m30.8s list "" limit=500 token=""
-			1m30.8s replace [a@1] @5
-			1m30.8s watch "5"`,
+			2.25s list "" limit=500 token=""
+			2.25s replace [a@1] @5
+			2.25s watch "5"`,
 	}, {
 		name:    "the server ignores what was asked for, and sends changes forever",
-		answers: []answer{stream(append([]read{got(added("a@1"))}, everySecond(1000, modified("a@2"), added("b@3"))...)...), page("5", "", "a@1"), stream()},
+		answers: []answer{stream(append([]read{after(100*time.Millisecond, added("a@1"))}, everySecond(1000, modified("a@2"), added("b@3"))...)...), page("5", "", "a@1"), stream()},
 		want: `
 			0s watchlist ""
-			31s error protocol in watch-listing, attempt 1
-			31.8s list "" limit=500 token=""
-			31.8s replace [a@1] @5
-			31.8s watch "5"`,
+			3.25s list "" limit=500 token=""
+			3.25s replace [a@1] @5
+			3.25s watch "5"`,
 	}, {
 		name:    "the server sends new objects forever",
 		opts:    reflector.Options[thing]{StallTimeout: 10 * time.Second},
 		answers: []answer{stream(everySecond(1000, added("a@1"))...), page("5", "", "a@1"), stream()},
 		want: `
 			0s watchlist ""
+			4s list "" limit=500 token=""
+			4s replace [a@1] @5
+			4s watch "5"`,
+	}, {
+		name:    "the server sends new objects forever, and cannot list",
+		opts:    reflector.Options[thing]{StallTimeout: 10 * time.Second},
+		answers: []answer{stream(everySecond(1000, added("a@1"))...), failed(errForbidden), page("5", "", "a@1"), stream()},
+		want: `
+			0s watchlist ""
+			4s list "" limit=500 token=""
 			1m40s error timeout in watch-listing, attempt 1
 			1m40.8s list "" limit=500 token=""
 			1m40.8s replace [a@1] @5
 			1m40.8s watch "5"`,
 	}, {
-		name:    "objects that trickle are waited for",
-		opts:    reflector.Options[thing]{StallTimeout: 10 * time.Second},
-		answers: []answer{stream(append(everySecond(90, added("a@1")), got(initialEnd("5")))...)},
+		name:    "the server ignores what was asked for, sends bookmarks forever, and cannot list for now",
+		answers: []answer{stream(got(added("a@1")), minute(bookmark("2")), minute(bookmark("3")), minute(bookmark("4"))), failed(errForbidden), page("5", "", "a@1"), stream()},
 		want: `
 			0s watchlist ""
+			2.25s list "" limit=500 token=""
+			1m30s error protocol in watch-listing, attempt 1
+			1m30.8s list "" limit=500 token=""
+			1m30.8s replace [a@1] @5
+			1m30.8s watch "5"`,
+	}, {
+		name:    "objects that trickle are waited for",
+		opts:    reflector.Options[thing]{StallTimeout: 10 * time.Second},
+		answers: []answer{stream(append(everySecond(90, added("a@1")), got(initialEnd("5")))...), failed(errForbidden)},
+		want: `
+			0s watchlist ""
+			4s list "" limit=500 token=""
 			1m30s replace [` + a90() + `] @5`,
 	}, {
 		name:    "the server closes every WatchList before its last bookmark",

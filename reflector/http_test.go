@@ -69,7 +69,7 @@ func TestOverHTTP(t *testing.T) {
 		{name: "no WatchList", server: tidingstest.ServerOptions{NoWatchList: true}},
 		{name: "a WatchList that never ends", faults: faults{tidingstest.WatchList: slices.Repeat([]tidingstest.Fault{{NoInitialEventsEnd: true, After: 2, End: tidingstest.Close}}, 3)},
 			reasons: []reflector.Reason{reflector.Closed, reflector.Closed, reflector.Closed}},
-		{name: "a WatchList that hangs", faults: faults{tidingstest.WatchList: {end(tidingstest.Stall)}}, reasons: []reflector.Reason{reflector.Timeout}},
+		{name: "a WatchList that hangs", faults: faults{tidingstest.WatchList: {end(tidingstest.Stall)}}},
 		{name: "a list that breaks off", server: tidingstest.ServerOptions{NoWatchList: true},
 			faults: faults{tidingstest.List: {{CutAfterBytes: 100}, {HangUp: true}}}, reasons: []reflector.Reason{reflector.Network}},
 		{name: "an answer of somebody else", faults: faults{tidingstest.WatchList: {{Answer: &tidingstest.Answer{Code: http.StatusOK, ContentType: "text/html", Body: []byte("<html>")}}}},

@@ -94,9 +94,10 @@ func TestListing(t *testing.T) {
 			800ms replace [] @5`,
 	}, {
 		name:    "the initial events stall",
-		answers: []answer{stream(got(added("a@1")), read{after: time.Minute, events: events{added("b@2")}})},
+		answers: []answer{stream(got(added("a@1")), read{after: time.Minute, events: events{added("b@2")}}), failed(errForbidden)},
 		want: `
 			0s watchlist ""
+			2.25s list "" limit=500 token=""
 			2m30s error timeout in watch-listing, attempt 1
 			2m30.8s list ""  limit=500 token=""
 			4m0.8s error timeout in listing, attempt 2
@@ -106,9 +107,10 @@ func TestListing(t *testing.T) {
 	}, {
 		name: "initial events that cannot be decoded are progress too",
 		answers: []answer{stream(got(added("a@1")), read{after: time.Minute, events: events{invalid(source.Added, "b@2")}},
-			read{after: time.Minute, events: events{initialEnd("5")}})},
+			read{after: time.Minute, events: events{initialEnd("5")}}), failed(errForbidden)},
 		want: `
 			0s watchlist ""
+			2.25s list "" limit=500 token=""
 			1m0s error invalid object in watch-listing, attempt 0
 			2m0s replace [a@1] @5`,
 	}, {

@@ -24,6 +24,7 @@ const (
 //   - Reflectors waiting because the server failed retry when another one recovers.
 //   - Reflectors waiting for a resource that the server did not have retry when another one finds it, or when
 //     ResourceAppeared is called.
+//   - Once a list was faster than a WatchList, those of the same API group use lists for an hour.
 //
 // They retry one after the other, some hundredths of a second apart, also after a shared connection has broken. None waits longer for its
 // turn than it would have waited alone after a failure, and a reflector for which retrying early does not help returns to its own backoff.
@@ -34,6 +35,8 @@ type Peers struct {
 	discoveries discoveries
 	reached     bool      // the server has responded at least once
 	nextTurn    time.Time // when the next turn is free
+	// fasterLists maps API groups, which may be served by different servers, to when WatchLists are tried again.
+	fasterLists map[string]time.Time
 }
 
 // discoveries counts what the peers have learned.
@@ -193,6 +196,29 @@ func (p *Peers) discoveriesSoFar() discoveries {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.discoveries
+}
+
+// noteListsFaster records that lists of a group are faster than WatchLists, for some time.
+func (p *Peers) noteListsFaster(group string, until time.Time) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.fasterLists == nil {
+		p.fasterLists = map[string]time.Time{}
+	}
+	p.fasterLists[group] = until
+}
+
+// listsFaster reports whether lists of a group are faster than WatchLists.
+func (p *Peers) listsFaster(group string, now time.Time) bool {
+	if p == nil {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return now.Before(p.fasterLists[group])
 }
 
 // everReached reports whether the server has ever responded to any of the peers.

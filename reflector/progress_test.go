@@ -195,7 +195,7 @@ func TestWatchListsThatFailAlways(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &script{}
-			for range 5 {
+			for range 30 {
 				s.answers = append(s.answers, failed(tt.err))
 			}
 			play(t, s, reflector.Options[thing]{WatchTimeout: time.Hour}, 20*time.Second)

@@ -187,7 +187,8 @@ func (r *Reflector[T]) start(ctx context.Context) {
 			return
 		}
 	}
-	paged := r.opts.DisableWatchList || r.listMethod.paged(time.Now())
+	now := time.Now()
+	paged := r.opts.DisableWatchList || r.listMethod.paged(now) || r.opts.Peers.listsFaster(r.opts.Resource.Group, now)
 	r.status.paged.Store(paged)
 	r.list.wentBack = nil
 	if r.historySuspect() && !r.history.rewritten && !r.unproven() {

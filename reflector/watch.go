@@ -46,6 +46,8 @@ type watching[T object.Object] struct {
 	// silentSince is when the watch last brought something, or was opened, and longestSilence the longest time without anything before.
 	silentSince    time.Time
 	longestSilence time.Duration
+	// hedge is nil unless this is a WatchList.
+	hedge *hedge[T]
 	// gatherDeadline is the deadline for the initial events. live is set once the server has sent other events.
 	gatherDeadline time.Time
 	live           bool
@@ -67,6 +69,9 @@ func (r *Reflector[T]) openStream(ctx context.Context, opts source.WatchOptions[
 	opts.Previous, opts.Decode, opts.NoSharing = r.previous(), r.opts.Decode, r.opts.NoSharing
 	w := &watching[T]{watchdog: newWatchdog(ctx, r.deafness.stretch(r.opts.StallTimeout)), opened: now, since: now, timeout: opts.Timeout}
 	w.from, w.silentSince = r.last, now
+	if opts.SendInitialEvents {
+		w.hedge = r.startHedge(w)
+	}
 	w.gatherDeadline = now.Add(maxInitialEventsTime * r.opts.StallTimeout)
 	w.synthetic = !opts.SendInitialEvents && isUnset(opts.ResourceVersion)
 	w.historyConfirmed.Store(r.historyConfirmed || !r.comparable())
@@ -75,6 +80,10 @@ func (r *Reflector[T]) openStream(ctx context.Context, opts source.WatchOptions[
 	if w.Stream, err = r.callWatch(w.ctx, opts); err != nil {
 		err = w.explain(err)
 		w.watchdog.stop()
+		if err == errListFaster {
+			r.continueList(w.hedge.page)
+			return nil
+		}
 		r.noteResponse(err)
 		return err
 	}

@@ -48,7 +48,7 @@ func (w *watchdog) stop() {
 // explain returns why the request was canceled, if that is errStalled or another error of this package, and err otherwise.
 func (w *watchdog) explain(err error) error {
 	cause := context.Cause(w.ctx)
-	if _, unconfirmed := cause.(unconfirmedError); unconfirmed || cause == errStalled {
+	if _, unconfirmed := cause.(unconfirmedError); unconfirmed || cause == errStalled || cause == errListFaster {
 		return cause
 	}
 	return err

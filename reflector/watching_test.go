@@ -125,7 +125,8 @@ func TestWatching(t *testing.T) {
 		want: `
 			0s watchlist ""
 			0s error too many requests in watch-listing, attempt 1
-			5m0s watchlist ""`,
+			5m0s watchlist ""
+			5m2s list "" limit=500 token=""`,
 	}, {
 		name: "an expired version is relisted at once, and again only if the watch has worked meanwhile",
 		answers: []answer{stream(got(initialEnd("5")), end(errExpired)), failed(errExpired), stream(got(initialEnd("9")), end(errExpired)),

@@ -34,6 +34,8 @@ type listMethod struct {
 	noWatchListUntil time.Time
 	// next makes the next collection a list, because watches bring nothing.
 	next bool
+	// faster says that tryLists was set because a list was faster than a WatchList.
+	faster bool
 	// tryLists is set when a WatchList was rejected: if a list succeeds, WatchList is what the server does not support.
 	tryLists bool
 	// unfinished counts the consecutive WatchLists that ended before their initial events were complete.
@@ -48,7 +50,7 @@ const watchListEvery = 4
 // listFailed records that a list has failed.
 func (m *listMethod) listFailed(reason Reason) {
 	if reason != Forbidden {
-		m.tryLists, m.forbidden = false, 0
+		m.tryLists, m.faster, m.forbidden = false, false, 0
 		return
 	}
 	m.forbidden++
@@ -62,8 +64,12 @@ func (m *listMethod) paged(now time.Time) bool {
 
 // fallBack switches to paged lists.
 func (r *Reflector[T]) fallBack() {
-	r.listMethod = listMethod{noWatchListUntil: time.Now().Add(watchListAgain)}
-	r.write(slog.LevelDebug, "the server offers no WatchList; listing page by page")
+	until := time.Now().Add(watchListAgain)
+	if r.listMethod.faster {
+		r.opts.Peers.noteListsFaster(r.opts.Resource.Group, until)
+	}
+	r.listMethod = listMethod{noWatchListUntil: until}
+	r.write(slog.LevelDebug, "the server offers no WatchList, or is faster without; listing page by page")
 }
 
 // watchList opens a watch that begins with the current objects, or gathers its next events.
@@ -86,6 +92,8 @@ func (r *Reflector[T]) watchList(ctx context.Context) {
 	r.gather(batch)
 	r.release()
 	switch {
+	case r.phase == WatchListing && err == errListFaster:
+		r.continueList(r.stream.hedge.page)
 	case r.phase == Watching && err != nil:
 		r.watchEnded(ctx, err)
 	case r.phase == WatchListing && err != nil && ctx.Err() == nil:
@@ -147,6 +155,9 @@ func (w *watching[T]) markLive() {
 
 // initialEventsEnd completes a WatchList, whose stream continues as an ordinary watch.
 func (r *Reflector[T]) initialEventsEnd(version string, rest []source.Event[T]) {
+	if !r.stream.hedge.watchListWins() {
+		return // the next read returns errListFaster
+	}
 	r.noteNumbering(version, r.list.newest)
 	switch {
 	case r.list.err != nil:

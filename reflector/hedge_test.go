@@ -1,0 +1,125 @@
+package reflector_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tidings/tidings/reflector"
+	"github.com/tidings/tidings/source"
+)
+
+func TestHedge(t *testing.T) {
+	slow := func(items ...string) answer {
+		a := page("9", "", items...)
+		a.pause = time.Second
+		return a
+	}
+	runScripts(t, []scripted{{
+		name:    "the last bookmark is swallowed",
+		answers: []answer{stream(got(added("a@1"), added("b@2"))), page("5", "", "a@1", "b@2"), stream()},
+		want: `
+			0s watchlist ""
+			2.25s list "" limit=500 token=""
+			2.25s replace [a@1 b@2] @5
+			2.25s watch "5"`,
+	}, {
+		name:    "the rest of the list is gathered page by page; what the WatchList brought does not count",
+		answers: []answer{stream(got(added("a@1"), added("gone@2"))), page("5", "p2", "a@1"), page("5", "", "c@3"), stream()},
+		want: `
+			0s watchlist ""
+			2.25s list "" limit=500 token=""
+			2.25s list "" limit=500 token="p2"
+			2.25s replace [a@1 c@3] @5
+			2.25s watch "5"`,
+	}, {
+		name:    "relists are lists from then on",
+		answers: []answer{stream(), page("5", "", "a@1"), stream(read{after: time.Minute, err: errExpired}), page("6", ""), stream()},
+		want: `
+			0s watchlist ""
+			2s list "" limit=500 token=""
+			2s replace [a@1] @5
+			2s watch "5"
+			1m2s error expired in watching, attempt 1
+			1m2s list "5" NotOlderThan limit=0 token=""
+			1m2s replace [] @6
+			1m2s watch "6"`,
+	}, {
+		name:    "the WatchList is complete first",
+		answers: []answer{stream(after(3*time.Second, added("a@1"), initialEnd("5"))), slow("a@1", "b@1")},
+		want: `
+			0s watchlist ""
+			2s list "" limit=500 token=""
+			3s replace [a@1] @5`,
+	}, {
+		name:    "objects that cannot be decoded are skipped in both",
+		answers: []answer{stream(got(added("a@1"), invalid(source.Added, "b@2"))), page("5", "", "a@1", "!b@2"), stream()},
+		want: `
+			0s watchlist ""
+			0s error invalid object in watch-listing, attempt 0
+			2.25s list "" limit=500 token=""
+			2.25s error invalid object in listing, attempt 0
+			2.25s replace [a@1] @5
+			2.25s watch "5"`,
+	}, {
+		name:    "a relist by WatchList that is silent gives way to a list of the most recent state, which must not be older",
+		answers: []answer{stream(got(initialEnd("5")), read{after: time.Minute, err: errExpired}), stream(), page("4", ""), page("6", ""), stream()},
+		want: `
+			0s watchlist ""
+			0s replace [] @5
+			1m0s error expired in watching, attempt 1
+			1m0s watchlist "5"
+			1m2s list "" limit=500 token=""
+			1m2s error server is behind in listing, attempt 2
+			1m7s list "" limit=500 token=""
+			1m7s replace [] @6
+			1m7s watch "6"`,
+	}, {
+		name:    "a WatchList that is faster than the list goes on",
+		answers: []answer{stream(append(everySecond(6, many(300)...), got(initialEnd("999")))...), {items: nil, hang: false, pause: 0, list: source.ListResult{}, err: errBusy}},
+		want:    "0s watchlist \"\"\n4s list \"\" limit=500 token=\"\"\n6s replace " + fmt.Sprint(manyTwice(300, 6)) + " @999",
+	}})
+}
+
+// many are n added events.
+func many(n int) (all events) {
+	for i := range n {
+		all = append(all, added(fmt.Sprintf("o%03d@1", i)))
+	}
+	return all
+}
+
+// manyTwice are their names, each several times, sorted.
+func manyTwice(n, times int) (names []string) {
+	for i := range n {
+		for range times {
+			names = append(names, fmt.Sprintf("o%03d@1", i))
+		}
+	}
+	return names
+}
+
+// TestHedgeComparesRates: a list goes on in place of a WatchList that brings much less in the same time, and not otherwise.
+func TestHedgeComparesRates(t *testing.T) {
+	for perSecond, listWins := range map[int]bool{1: true, 3: false, 10: false} {
+		first := page("9", "p2", "a@1", "b@1", "c@1", "d@1", "f@1", "g@1", "h@1", "i@1")
+		first.pause = 290 * time.Millisecond
+		s := &script{answers: []answer{stream(everySecond(60, many(perSecond)...)...), first, page("9", "", "e@1"), stream()}}
+		play(t, s, reflector.Options[thing]{WatchTimeout: time.Hour}, 30*time.Second)
+		if won := len(s.held) == 9; won != listWins {
+			t.Errorf("with %d objects a second by WatchList and eight in 2.3 s by list, the list won: %v\n%v", perSecond, won, s.lines)
+		}
+	}
+}
+
+// TestPeersKnowThatListsAreFaster in the same API group.
+func TestPeersKnowThatListsAreFaster(t *testing.T) {
+	var peers reflector.Peers
+	s := &script{answers: []answer{stream(got(added("a@1"))), page("5", "", "a@1"), stream()}}
+	play(t, s, reflector.Options[thing]{WatchTimeout: time.Hour, Peers: &peers}, 10*time.Second)
+	s = &script{answers: []answer{page("5", "", "a@1"), stream()}}
+	play(t, s, reflector.Options[thing]{WatchTimeout: time.Hour, Peers: &peers}, 10*time.Second)
+	if len(s.lines) == 0 || s.lines[0] != `0s list ""  limit=500 token=""` {
+		t.Errorf("requests of the second one: %v", s.lines)
+	}
+}
