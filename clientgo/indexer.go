@@ -10,7 +10,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tidings/tidings"
-	"github.com/tidings/tidings/object"
 )
 
 // indexer is an informer's store, for reading and writing. Many controller tests put objects into it before the informer runs, or
@@ -177,7 +176,7 @@ func (v *view) Delete(item interface{}) error {
 	if err != nil {
 		return err
 	}
-	if parsed, err := object.ParseKey(key); err == nil { // otherwise no object has it
+	if parsed, ok := parseKey(key); ok { // otherwise no object has it
 		v.native.Edit([]tidings.Key{parsed}, nil)
 	}
 	return nil

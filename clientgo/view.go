@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -71,8 +72,8 @@ func keyOf(obj interface{}) (string, error) {
 // GetByKey returns the object under a key such as "namespace/name". It finds nothing for a key of another form. The error is a *tidings.SkippedError
 // for an object that exists but cannot be decoded; listers return it instead of NotFound.
 func (v *view) GetByKey(key string) (item interface{}, exists bool, err error) {
-	parsed, err := object.ParseKey(key)
-	if err != nil {
+	parsed, ok := parseKey(key)
+	if !ok {
 		return nil, false, nil
 	}
 	obj, ok, err := v.native.Lookup(parsed)
@@ -80,6 +81,18 @@ func (v *view) GetByKey(key string) (item interface{}, exists bool, err error) {
 		return nil, false, err
 	}
 	return obj, true, nil
+}
+
+// parseKey parses a key. Unlike in the native API, the name may be empty, since fake clients make objects without one.
+func parseKey(key string) (parsed tidings.Key, ok bool) {
+	if namespace, nameless := strings.CutSuffix(key, "/"); nameless && namespace != "" && !strings.Contains(namespace, "/") {
+		return tidings.Key{Namespace: namespace}, true
+	}
+	if key == "" {
+		return tidings.Key{}, true
+	}
+	parsed, err := object.ParseKey(key)
+	return parsed, err == nil
 }
 
 // LastStoreSyncResourceVersion returns the store's resource version.

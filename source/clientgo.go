@@ -41,6 +41,8 @@ type ClientGo[L runtime.Object] interface {
 // A call of the client that has not returned a second after its context has ended is abandoned, because clients may ignore the context: its
 // goroutine remains until it returns, and what it returns is dropped.
 //
+// An object without a name, such as a fake clientset makes of one with generateName, is taken with an empty name.
+//
 // It is an error if the scope is invalid or the client lists objects that are not of type T.
 func FromClient[T object.Object, L runtime.Object](client ClientGo[L], scope Scope) (ListerWatcher[T], error) {
 	scope, err := scope.complete()
@@ -261,7 +263,7 @@ func (c *clientObjects[T]) check(o runtime.Object) (T, error) {
 	if err := c.checkKind(o); err != nil {
 		return t, err
 	}
-	return t, c.scope.check(t)
+	return t, c.scope.checkNamespace(t)
 }
 
 // checkKind rejects objects of another kind than the scope's. Typed clients leave the kind empty.

@@ -231,7 +231,7 @@ func TestWatchStream(t *testing.T) {
 			t.Fatalf("%d events, %v", len(batch), err)
 		}
 		w.Add(&corev1.Node{})
-		w.Modify(pod("a", ""))
+		w.Modify(pod("a", "")) // as of fake clientsets with generateName
 		w.Action("RENAMED", pod("a", "x"))
 		w.Action(watch.Bookmark, &metav1.Status{})
 		w.Error(&apierrors.NewResourceExpired("too old").ErrStatus)
@@ -239,7 +239,10 @@ func TestWatchStream(t *testing.T) {
 		if len(batch) != 92 || !apierrors.IsResourceExpired(err) {
 			t.Fatalf("%d events, %v", len(batch), err)
 		}
-		for i, want := range []string{"*v1.Node where *v1.Pod is wanted", "without a name", "RENAMED", "bookmark"} {
+		if e := batch[89]; e.Type != source.Modified || e.Object.GetName() != "" {
+			t.Errorf("got %+v, want an object without a name", e)
+		}
+		for i, want := range map[int]string{0: "*v1.Node where *v1.Pod is wanted", 2: "RENAMED", 3: "bookmark"} {
 			if e := batch[88+i]; e.Type != source.Invalid || !strings.Contains(strings.ToLower(e.Err.Error()), strings.ToLower(want)) {
 				t.Errorf("got %+v, want %s", e, want)
 			}

@@ -83,6 +83,11 @@ func (s Scope) check(o object.Object) error {
 	if err := checkName(o); err != nil {
 		return err
 	}
+	return s.checkNamespace(o)
+}
+
+// checkNamespace rejects an object that is in another namespace.
+func (s Scope) checkNamespace(o object.Object) error {
 	if s.Namespace != "" && o.GetNamespace() != s.Namespace {
 		return fmt.Errorf("it is not in namespace %q", s.Namespace)
 	}

@@ -204,6 +204,9 @@ func (a *Held[T]) unchanged(b *Held[T]) bool {
 	return a.encodedLike(b) || equal(a.Object(), b.Object())
 }
 
+// Differs reports whether o has other contents. Values that Kubernetes treats as equal do not count.
+func (a *Held[T]) Differs(o T) bool { return !a.Is(o) && !equal(a.Object(), o) }
+
 // encodedLike reports whether a or b is folded and both have the same encoding, which is cheaper to check than opening.
 func (a *Held[T]) encodedLike(b *Held[T]) bool {
 	if b.folded == nil {

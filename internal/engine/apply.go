@@ -37,7 +37,7 @@ func (inf *Informer[T]) applyChanges(p *part[T], deltas []object.Delta[T], versi
 	txn := inf.writer.Begin()
 	defer txn.Abort()
 	subs := inf.subscriptions()
-	a := applying[T]{txn: txn, deletions: &p.deletions, inFlight: &p.inFlight, silent: !inf.wantsObjects()}
+	a := applying[T]{txn: txn, deletions: &p.deletions, inFlight: &p.inFlight, compare: p.compares, silent: !inf.wantsObjects()}
 	notes := a.deltas(deltas)
 	txn.Advance(p.namespace, version)
 	snap := txn.Commit()
@@ -214,6 +214,8 @@ type applying[T object.Object] struct {
 	txn       *store.Txn[T]
 	deletions *deletionTracker
 	inFlight  *inFlight[T]
+	// compare says that a repeated version does not prove that the object is unchanged.
+	compare bool
 	// silent says that no handler uses objects, so that previous states need not be opened.
 	silent bool
 }
@@ -236,7 +238,8 @@ func (a *applying[T]) deltas(deltas []object.Delta[T]) []object.Delta[T] {
 }
 
 // delta writes d to the store and appends the resulting notifications to notes. It ignores states that are older than the one in
-// the store, the same one again, and states of an object that is known to be gone.
+// the store, the same one again, and states of an object that is known to be gone. A state is the same one if it has the same version and, unless the
+// source can be trusted to number states, the same contents: fake clients never raise the version of an object.
 func (a *applying[T]) delta(d object.Delta[T], notes []object.Delta[T]) []object.Delta[T] {
 	if d.Type == object.Deleted {
 		return a.delete(d, notes)
@@ -252,7 +255,12 @@ func (a *applying[T]) delta(d object.Delta[T], notes []object.Delta[T]) []object
 		return append(notes, object.Delta[T]{Type: object.Added, Key: d.Key, Object: d.Object})
 	}
 	have, recreated := held.ResourceVersion(), anotherObject(held.UID(), d.Object.GetUID())
-	if a.deletions.isOlder(version, have) || (version == have && version != "" && !recreated) {
+	repeated := version == have && version != "" && !recreated
+	if repeated && a.compare && held.Differs(d.Object) {
+		repeated = false
+		a.deletions.turnOffForever()
+	}
+	if repeated || a.deletions.isOlder(version, have) {
 		a.txn.PutBack(held)
 		return notes
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tidings/tidings/internal/testseed"
 	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/store"
 )
 
 // TestNotesInTheSliceOfTheDeltas applies random batches twice: with notifications that reuse the slice of the deltas, and one by one.
@@ -138,6 +139,30 @@ func TestRecreatedObject(t *testing.T) {
 		}
 		if now, ok := inf.store.Snapshot().Get(object.Key{Name: "x"}); !ok || (now == next) != (tt.want != nil) {
 			t.Errorf("%+v: the store has %v", tt, now)
+		}
+	}
+}
+
+// TestStatesOfASourceThatMayNotNumberThem: repeated and older states are dropped until one version comes with two contents.
+func TestStatesOfASourceThatMayNotNumberThem(t *testing.T) {
+	w := store.NewWriter[settings](store.Options{})
+	a := applying[settings]{deletions: &deletionTracker{}, inFlight: new(inFlight[settings]), compare: true}
+	apply := func(version, data string) int {
+		a.txn = w.Begin()
+		defer a.txn.Commit()
+		o := namedSettings(1)
+		o.ResourceVersion, o.Data = version, map[string]string{"data": data}
+		return len(a.deltas([]object.Delta[settings]{{Type: object.Updated, Key: object.KeyOf(o), Object: o}}))
+	}
+	for i, step := range []struct {
+		version, data string
+		notes         int
+	}{
+		{"5", "a", 1}, {"6", "b", 1}, {"6", "b", 0}, {"5", "a", 0}, {"7", "b", 1}, {"7", "b", 0},
+		{"7", "c", 1}, {"7", "c", 0}, {"1", "d", 1}, {"1", "e", 1},
+	} {
+		if got := apply(step.version, step.data); got != step.notes {
+			t.Errorf("step %d, %s at %s: %d notifications, want %d", i, step.data, step.version, got, step.notes)
 		}
 	}
 }

@@ -14,6 +14,7 @@ const rememberedDeletions = 512
 // other objects prove nothing: only a list without the object does, or its own deletion.
 type deletionTracker struct {
 	off     bool                    // versions prove nothing: what a watch brings counts in its order
+	forever bool                    // off is not reset by a list: the source does not number states
 	listed  string                  // the version of the last list
 	deleted map[object.Key]deletion // the latest deletions
 	order   []object.Key            // their keys, a ring; those that deleted places elsewhere were deleted again later
@@ -27,10 +28,17 @@ type deletion struct {
 }
 
 // relisted resets it after a list at the given version.
-func (a *deletionTracker) relisted(version string) { *a = deletionTracker{listed: version} }
+func (a *deletionTracker) relisted(version string) {
+	if !a.forever {
+		*a = deletionTracker{listed: version}
+	}
+}
 
 // turnOff makes it track nothing, for servers whose versions prove nothing.
-func (a *deletionTracker) turnOff() { *a = deletionTracker{off: true} }
+func (a *deletionTracker) turnOff() { *a = deletionTracker{off: true, forever: a.forever} }
+
+// turnOffForever is turnOff, whatever lists will say: an object has come in two states of one version.
+func (a *deletionTracker) turnOffForever() { *a = deletionTracker{off: true, forever: true} }
 
 // record records that the object under key was deleted at the version.
 func (a *deletionTracker) record(key object.Key, version string) {

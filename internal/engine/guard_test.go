@@ -25,7 +25,7 @@ func namedSettings(i int) settings {
 func TestMutationsAreLogged(t *testing.T) {
 	var log strings.Builder
 	g := &mutationGuard{resource: "configmaps", log: usercode.NewThrottledLog(slog.New(slog.NewTextHandler(&log, nil)))} // no report function
-	g.corrupted("spec")                                                                                      // it is off
+	g.corrupted("spec")                                                                                                  // it is off
 	o := namedSettings(1)
 	check := guard.New(g.sampled, nil).Watch(o, object.KeyOf(o))
 	check("innocent")

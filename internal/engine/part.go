@@ -61,6 +61,8 @@ type part[T object.Object] struct {
 	inFlight inFlight[T]
 	// usesStandIns says that the source may get stand-ins for folded objects.
 	usesStandIns bool
+	// compares says that the source may not number states: it is not ours over HTTP.
+	compares bool
 	// resolvedProblem is the problem that the last list resolved. The reflector's own status clears it only after it has handed the list over.
 	resolvedProblem atomic.Pointer[reflector.Error]
 	// healNext is when, at the earliest, a list may again be requested because of a write to a cached object, and healWait the interval before that.
@@ -97,7 +99,8 @@ func (inf *Informer[T]) newPart(namespace string) (*part[T], error) {
 	}
 	p := &part[T]{inf: inf, namespace: namespace, source: src, transform: inf.transform, made: time.Now(), done: make(chan struct{})}
 	p.sharer.MaxSharedBytes, p.sharer.OnStrayWrite = inf.maxShared(), inf.guard.corrupted
-	p.usesStandIns = inf.budget.hasStableEncoding() && supportsStandIns(src)
+	ours := supportsStandIns(src)
+	p.usesStandIns, p.compares = inf.budget.hasStableEncoding() && ours, !ours
 	p.audit.part = p
 	p.file = inf.files.ofPart(namespace)
 	name := inf.cfg.Name
