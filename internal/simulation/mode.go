@@ -14,12 +14,14 @@ const (
 	Folded Mode = "folded"
 	// Warm is Typed, or Folded, with a directory: restarted informers and processes begin with what was saved.
 	Warm Mode = "warm"
+	// Tracked is Typed, but processes do not report their writes: the transport of their client notes them.
+	Tracked Mode = "tracked"
 	// ClientGo has client-go informers on our engine; the controllers use our own API.
 	ClientGo Mode = "clientgo"
 )
 
 // Modes are all modes; clientgo.go adds ClientGo.
-var Modes = []Mode{Typed, Unstructured, Folded, Warm}
+var Modes = []Mode{Typed, Unstructured, Folded, Warm, Tracked}
 
 // modeSetup is the implementation of a mode.
 type modeSetup struct {
@@ -33,6 +35,7 @@ var modes = map[Mode]modeSetup{
 	Unstructured: {openUnstructured, newUnstructuredProcess},
 	Folded:       {openTyped, newTypedProcess},
 	Warm:         {openTyped, newTypedProcess},
+	Tracked:      {openTyped, newTrackedProcess},
 }
 
 func (m Mode) open(r *run) ([]view, error) { return modes[m].open(r) }

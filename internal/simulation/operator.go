@@ -24,6 +24,7 @@ import (
 type operator[T object.Object] struct {
 	process           *process
 	client            kubernetes.Interface
+	tracked           bool // the client's transport notes its writes
 	parents, children *tidings.SharedInformer[T]
 	byParent          *tidings.Index[T]
 	convert           func(*corev1.ConfigMap) (T, error)
@@ -99,7 +100,9 @@ func (p *operator[T]) wrote(ctx context.Context, key object.Key, c *tidings.Shar
 		return err
 	}
 	p.term.wrote(key, cache, written, c.ResourceVersionIn(key.Namespace))
-	controller.Wrote(ctx, c, converted)
+	if !p.tracked {
+		controller.Wrote(ctx, c, converted)
+	}
 	return nil
 }
 
@@ -110,7 +113,9 @@ func (p *operator[T]) remove(ctx context.Context, key object.Key, children []T) 
 		switch {
 		case failed == nil:
 			p.term.deleted(key, child, p.children.ResourceVersionIn(key.Namespace))
-			controller.Deleted(ctx, p.children, child)
+			if !p.tracked {
+				controller.Deleted(ctx, p.children, child)
+			}
 		case !apierrors.IsNotFound(failed):
 			err = errors.Join(err, failed)
 		}

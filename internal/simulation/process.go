@@ -173,10 +173,13 @@ func held[T object.Object](cache *tidings.SharedInformer[T]) map[object.Key]obje
 // workers is the number of keys that a process handles concurrently.
 const workers = 3
 
-func newProcess[T object.Object](r *run, id string, l *ledger, convert func(*corev1.ConfigMap) (T, error)) (*process, error) {
+func newProcess[T object.Object](r *run, id string, l *ledger, tracked bool, convert func(*corev1.ConfigMap) (T, error)) (*process, error) {
 	p := &process{id: id, done: make(chan error, 1)}
 	config := r.clientConfig()
 	config.Wrap(p.link.wrap)
+	if tracked {
+		config.Wrap(controller.TrackWrites)
+	}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err
@@ -195,7 +198,7 @@ func newProcess[T object.Object](r *run, id string, l *ledger, convert func(*cor
 	}
 	p.factory = factory
 	o := &operator[T]{
-		process: p, client: client, parents: parents, children: children, convert: convert, term: l.begin(p),
+		process: p, client: client, tracked: tracked, parents: parents, children: children, convert: convert, term: l.begin(p),
 		byParent: children.AddIndex("parent", func(o T) []string { return []string{parentOf(o).String()} }),
 	}
 	p.controller = controller.New(id, o.reconcile, controller.Options{
@@ -214,11 +217,15 @@ func newProcess[T object.Object](r *run, id string, l *ledger, convert func(*cor
 }
 
 func newTypedProcess(r *run, id string, l *ledger) (*process, error) {
-	return newProcess(r, id, l, func(m *corev1.ConfigMap) (*corev1.ConfigMap, error) { return m, nil })
+	return newProcess(r, id, l, false, func(m *corev1.ConfigMap) (*corev1.ConfigMap, error) { return m, nil })
+}
+
+func newTrackedProcess(r *run, id string, l *ledger) (*process, error) {
+	return newProcess(r, id, l, true, func(m *corev1.ConfigMap) (*corev1.ConfigMap, error) { return m, nil })
 }
 
 func newUnstructuredProcess(r *run, id string, l *ledger) (*process, error) {
-	return newProcess(r, id, l, func(m *corev1.ConfigMap) (*unstructured.Unstructured, error) {
+	return newProcess(r, id, l, false, func(m *corev1.ConfigMap) (*unstructured.Unstructured, error) {
 		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(m)
 		return &unstructured.Unstructured{Object: content}, err
 	})
