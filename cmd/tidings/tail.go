@@ -211,7 +211,7 @@ func (f *tailFlags) complete(stdout, stderr io.Writer) (tail.Options, error) {
 	var err error
 	switch f.output {
 	case "text":
-		opts.Printer = news.Text{Limits: limits, Colors: !f.noColor && cli.Colors(stdout), StatusColors: !f.noColor && cli.Colors(stderr)}
+		opts.Printer = news.Text{Limits: limits, Colors: !f.noColor && cli.Colors(stdout), StatusColors: !f.noColor && cli.Colors(stderr), Width: func() int { return cli.Width(stdout) }}
 	case "json":
 		opts.Printer, opts.StatusOut = news.JSON{Limits: limits}, true
 		f.filter.All = true

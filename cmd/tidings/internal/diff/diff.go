@@ -160,3 +160,11 @@ func fieldNames(a, b map[string]any) []string {
 	slices.Sort(names)
 	return names
 }
+
+// Value returns the value at the first depth steps of the change's path: the new one, or the old one if it was removed.
+func (c Change) Value(depth int) any {
+	if depth < 1 || depth > len(c.trail) {
+		return nil
+	}
+	return c.trail[depth-1]
+}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tidings/tidings/cmd/tidings/internal/cli"
 	"github.com/tidings/tidings/cmd/tidings/internal/resources"
 )
 
@@ -167,4 +168,13 @@ func (d Detail) text(limit int) string {
 		short = string(encode(short))
 	}
 	return d.Name + "=" + short
+}
+
+// SummaryText returns the summary of an event in one line, with values of at most limit bytes; "" if it has none.
+func SummaryText(e Event, limit int) string {
+	texts := make([]string, len(e.Summary))
+	for i, d := range e.Summary {
+		texts[i] = cli.Printable(d.text(limit))
+	}
+	return strings.Join(texts, " ")
 }

@@ -23,6 +23,8 @@ type Text struct {
 	Limits Limits
 	// Colors applies to events and StatusColors to status, which may be written to different streams.
 	Colors, StatusColors bool
+	// Width returns the width of the terminal, at which lines are cut with a mark; 0, and a nil Width, leave them whole.
+	Width func() int
 }
 
 // The colors, by their terminal codes.
@@ -35,6 +37,11 @@ const (
 
 const clock = "15:04:05.000"
 
+// isWarning reports whether the event is about an event of type Warning.
+func isWarning(e Event) bool {
+	return e.Resource.Kind == "Event" && len(e.Summary) > 0 && e.Summary[0].Value == "Warning"
+}
+
 var typeColors = map[Type]string{Added: green, Modified: yellow, Replaced: yellow, Deleted: red}
 
 // Event returns one line that says what happened to which object and by whom, followed by one line for each changed
@@ -44,22 +51,34 @@ func (t Text) Event(e Event) []byte {
 	by, mixed := e.manager()
 	fmt.Fprintf(&b, "%s %s %s %s%s\n", t.paint(dim, e.Time.Format(clock)), t.paint(typeColors[e.Type], fmt.Sprintf("%-8s", e.Type)),
 		cli.Printable(e.Resource.Name()), cli.Printable(objectName(e)), t.paint(dim, remarks(e, by)))
-	t.summary(&b, e.Summary)
-	for i, change := range e.Changes {
+	t.summary(&b, e.Summary, isWarning(e))
+	groups := readable(e.Changes)
+	for i, g := range groups {
 		if t.Limits.Changes > 0 && i == t.Limits.Changes {
-			fmt.Fprintf(&b, "    %s\n", t.paint(dim, fmt.Sprintf("+%s more", thousands(len(e.Changes)-i))))
+			fmt.Fprintf(&b, "    %s\n", t.paint(dim, fmt.Sprintf("+%s more", thousands(len(groups)-i))))
 			break
 		}
-		t.change(&b, change, mixed)
+		if g.text == "" {
+			t.change(&b, g.change, mixed)
+			continue
+		}
+		fmt.Fprintf(&b, "    %s %s%s\n", t.sign(diff.Changed), g.text, t.author(g.change, mixed))
 	}
 	if len(e.Changes) == 0 && len(e.Hidden) > 0 {
 		fmt.Fprintf(&b, "    %s\n", t.paint(dim, "no change except in "+strings.Join(e.Hidden, ", ")))
 	}
-	return []byte(b.String())
+	return []byte(cli.Fit(b.String(), t.width()))
+}
+
+func (t Text) width() int {
+	if t.Width == nil {
+		return 0
+	}
+	return t.Width()
 }
 
 // summary writes the details of an object that was added or deleted in one line.
-func (t Text) summary(b *strings.Builder, details []Detail) {
+func (t Text) summary(b *strings.Builder, details []Detail, warning bool) {
 	if len(details) == 0 {
 		return
 	}
@@ -67,7 +86,11 @@ func (t Text) summary(b *strings.Builder, details []Detail) {
 	for i, d := range details {
 		texts[i] = cli.Printable(d.text(t.Limits.Value))
 	}
-	fmt.Fprintf(b, "    %s\n", strings.Join(texts, " "))
+	text := strings.Join(texts, " ")
+	if warning {
+		text = t.paint(yellow, text)
+	}
+	fmt.Fprintf(b, "    %s\n", text)
 }
 
 func objectName(e Event) string {
@@ -107,11 +130,17 @@ func managerText(m diff.Manager) string {
 func (t Text) change(b *strings.Builder, c diff.Change, name bool) {
 	parts := partsOf(c, t.Limits.Value)
 	fmt.Fprintf(b, "    %s %s: %s", t.sign(c.Op), c.Path, t.difference(c, parts))
-	if name && c.By.Name != "" {
-		b.WriteString(t.paint(dim, " by "+managerText(c.By)))
-	}
+	b.WriteString(t.author(c, name))
 	b.WriteByte('\n')
 	t.lines(b, parts)
+}
+
+// author names who made a change, if name is set.
+func (t Text) author(c diff.Change, name bool) string {
+	if !name || c.By.Name == "" {
+		return ""
+	}
+	return t.paint(dim, " by "+managerText(c.By))
 }
 
 func (t Text) sign(op diff.Op) string {
