@@ -26,6 +26,7 @@ Every command exits with 0 when it is done or was interrupted, with 1 when somet
 the command line is invalid.`,
 		Args: knownCommand,
 	}
+	root.SuggestionsMinimumDistance = 2
 	showVersion := root.Flags().Bool("version", false, "show the version of this program")
 	root.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *showVersion {
@@ -42,7 +43,7 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	text := fmt.Sprintf("there is no command %q", args[0])
+	text := fmt.Sprintf("unknown command %q", args[0])
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 		return fmt.Errorf("%s; did you mean %s?", text, strings.Join(near, " or "))
 	}

@@ -6,11 +6,13 @@
 package history
 
 import (
+	"errors"
 	"io"
 	"iter"
 	"maps"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -247,4 +249,11 @@ func (c *collection) first(listed []object) {
 }
 
 // Explain returns the text of an item's error, without values of Secrets.
-func (i Item) Explain() string { return redact.Error(i.Resource.GroupResource(), i.Err) }
+func (i Item) Explain() string {
+	for _, broken := range []error{io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
+		if errors.Is(i.Err, broken) {
+			return "the connection broke: " + broken.Error()
+		}
+	}
+	return redact.Error(i.Resource.GroupResource(), i.Err)
+}

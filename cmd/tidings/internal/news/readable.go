@@ -34,6 +34,12 @@ type readableGroup struct {
 func readable(changes []diff.Change) (groups []readableGroup) {
 	seen := map[string]bool{}
 	for _, c := range changes {
+		if texts := newConditions(c); texts != nil {
+			for _, text := range texts {
+				groups = append(groups, readableGroup{c, cli.Printable(text)})
+			}
+			continue
+		}
 		kind, name, depth := element(c)
 		var text string
 		switch kind {
@@ -58,6 +64,21 @@ func readable(changes []diff.Change) (groups []readableGroup) {
 		}
 	}
 	return groups
+}
+
+// newConditions describes the conditions of an object that had none before.
+func newConditions(c diff.Change) (texts []string) {
+	if c.Op != diff.Added || len(c.Path) == 0 || c.Path[len(c.Path)-1].Field != "conditions" {
+		return nil
+	}
+	for _, condition := range list(c.New) {
+		name, ok := at(condition, "type").(string)
+		if !ok {
+			return nil
+		}
+		texts = append(texts, name+": "+fmt.Sprint(at(condition, "status"))+because(condition))
+	}
+	return texts
 }
 
 // element returns the list whose keyed element a change is in, the element's key, and the depth of the element.
