@@ -3,6 +3,7 @@ package serve
 import (
 	"bytes"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -47,6 +48,7 @@ func newForwarder(options Options) (*forwarder, error) {
 		Rewrite:       func(r *httputil.ProxyRequest) { rewrite(r, host) },
 		Transport:     f,
 		FlushInterval: -1,
+		ErrorLog:      slog.NewLogLogger(options.Logger.Handler(), slog.LevelDebug),
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			options.Logger.DebugContext(r.Context(), "cannot forward", "path", r.URL.Path, "error", err)
 			writeError(w, r, apierrors.NewTimeoutError("the API server cannot be reached", 1))

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +22,7 @@ type freshness struct {
 	asking     sync.WaitGroup
 	collection *collection
 	source     *source.HTTP[*source.Raw]
+	relist     func(cause error)
 
 	probe  shared
 	probes atomic.Int64 // asked for so far
@@ -52,9 +54,36 @@ func newFreshness(ctx context.Context, c *collection, s *source.HTTP[*source.Raw
 	return &freshness{ctx: ctx, collection: c, source: s}
 }
 
+// errWentBack is the reason for a list after the server's version went back.
+var errWentBack = errors.New("the server's version is older than what it has sent")
+
+// check asks the server for its version. If that is older than the collection's, the server was restored from a backup.
+func (f *freshness) check(ctx context.Context) (uint64, error) {
+	seen, _ := f.collection.position()
+	version, err := f.ask(ctx)
+	if err == nil && version < seen {
+		f.relist(errWentBack)
+	}
+	return version, err
+}
+
+// checkOften checks until ctx ends: a watch that was resumed at a restored server stays silent.
+func (f *freshness) checkOften(ctx context.Context, interval time.Duration) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			_, _ = f.check(ctx) // a server that cannot be reached is the reflector's concern
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // mostRecent implements protocol.Storage.MostRecent. errForward says that the collection has not caught up in time.
 func (f *freshness) mostRecent(ctx context.Context) (uint64, error) {
-	version, err := f.ask(ctx)
+	version, err := f.check(ctx)
 	if err != nil {
 		return 0, errForward
 	}

@@ -15,6 +15,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
@@ -28,6 +30,21 @@ type replica struct {
 
 // startReplica starts a replica and waits until its resources have synced.
 func startReplica(t *testing.T, options Options) *replica {
+	t.Helper()
+	r := startReplicaWithout(t, options)
+	eventually(t, func() bool {
+		for _, res := range r.resources {
+			if _, err := res.ready(); err != nil {
+				return false
+			}
+		}
+		return true
+	})
+	return r
+}
+
+// startReplicaWithout starts a replica and waits for nothing.
+func startReplicaWithout(t *testing.T, options Options) *replica {
 	t.Helper()
 	s, err := NewServer(options)
 	if err != nil {
@@ -48,14 +65,6 @@ func startReplica(t *testing.T, options Options) *replica {
 		running.Wait()
 	})
 	t.Cleanup(r.stop)
-	eventually(t, func() bool {
-		for _, res := range s.resources {
-			if _, err := res.ready(); err != nil {
-				return false
-			}
-		}
-		return true
-	})
 	return r
 }
 
@@ -116,3 +125,12 @@ func serviceAccount(t *testing.T, admin *rest.Config, name string, rules ...rbac
 var everything = rbacv1.PolicyRule{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}
 
 var everyPath = rbacv1.PolicyRule{Verbs: []string{"*"}, NonResourceURLs: []string{"*"}}
+
+// newWidget returns a custom object.
+func newWidget(name string, r schema.GroupVersionResource) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"n": int64(7)}}}
+	u.SetGroupVersionKind(r.GroupVersion().WithKind("Widget"))
+	u.SetNamespace("default")
+	u.SetName(name)
+	return u
+}

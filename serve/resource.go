@@ -26,6 +26,8 @@ type resource struct {
 	name       string // as the user gave it, such as "widgets.example.com"
 	collection *collection
 	logger     *slog.Logger
+	// checkInterval is how often the server is asked for its version.
+	checkInterval time.Duration
 
 	// found is set once the API server has the resource.
 	found atomic.Pointer[foundResource]
@@ -71,7 +73,13 @@ func (r *resource) follow(ctx context.Context, found *foundResource, client *sou
 		r.logger.ErrorContext(ctx, "cannot be served", "resource", r.name, "error", err)
 		return
 	}
+	found.fresh.relist = func(cause error) {
+		if found.reflector.Phase() == reflector.Watching { // otherwise it is finding out by itself
+			found.reflector.Relist(cause)
+		}
+	}
 	r.found.Store(found)
+	found.fresh.asking.Go(func() { found.fresh.checkOften(ctx, r.checkInterval) })
 	_ = found.reflector.Run(ctx) // returns only why ctx ended
 	found.fresh.asking.Wait()
 }

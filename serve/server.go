@@ -37,7 +37,8 @@ type Options struct {
 	// JournalBytes and JournalAge limit the journal of each resource; the defaults are 64 MiB and 5 minutes.
 	JournalBytes int64
 	JournalAge   time.Duration
-	// BookmarkInterval is how often a watch gets a bookmark, and is authorized again; default a minute.
+	// BookmarkInterval is how often a watch gets a bookmark and is authorized again, and how often the API server is asked for its version;
+	// default a minute.
 	BookmarkInterval time.Duration
 	// WriteTimeout is how long a client may take to read what was sent to it; default 30 seconds.
 	WriteTimeout time.Duration
@@ -92,7 +93,9 @@ func NewServer(options Options) (*Server, error) {
 	}
 	limits := journalLimits{options.JournalBytes, options.JournalAge}
 	for _, name := range options.Resources {
-		s.resources = append(s.resources, &resource{name: name, collection: newCollection(limits), logger: options.Logger})
+		s.resources = append(s.resources, &resource{
+			name: name, collection: newCollection(limits), logger: options.Logger, checkInterval: options.BookmarkInterval,
+		})
 	}
 	return s, nil
 }
