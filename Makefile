@@ -15,7 +15,7 @@ test-short: ## the tests that need no control plane, without the race detector
 lint: ## gofmt, vet and staticcheck (staticcheck.conf) for every module
 	@out=$$(gofmt -s -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt -s would change:"; echo "$$out"; exit 1; fi
 	@.ci/each all $(GO) vet ./...
-	@staticcheck=$$($(GO) tool -n staticcheck) && .ci/each all "$$staticcheck" ./...
+	@staticcheck=$$($(GO) tool -modfile=.ci/tools/go.mod -n staticcheck) && .ci/each all "$$staticcheck" ./...
 
 licenses: ## the licenses of all dependencies; fails on one that is unknown
 	@.ci/licenses
@@ -46,7 +46,7 @@ state-metrics: ## a program like kube-state-metrics on client-go's informers and
 
 UPSTREAM ?=
 upstream: ## controllers of Kubernetes itself on our informers and on client-go's, into upstream/RESULTS.md; UPSTREAM has flags, such as "--rounds 4 --pause 5s -o ''"
-	cd upstream && $(GO) run -tags clientgo_0_36 . compare -o RESULTS.md $(UPSTREAM)
+	cd upstream && $(GO) run . compare -o RESULTS.md $(UPSTREAM)
 
 SUITES ?= -o SUITES.md
 suites: ## the tests of client-go, controller-runtime and Kubernetes' controllers on our packages, into upstream/SUITES.md; SUITES has arguments, such as "client-go --run Reflector"

@@ -1,5 +1,3 @@
-//go:build !clientgo_0_36
-
 package clientgo_test
 
 import (
@@ -256,6 +254,9 @@ var documentedIn = map[string][]string{
 // Every sentence of client-go's documentation is in the table, and everything in the table is in the documentation.
 func TestEverySentence(t *testing.T) {
 	dir := clientGoFolder(t, "tools/cache")
+	if strings.Contains(dir, "/client-go@v0.36.") {
+		t.Skip("the table follows the documentation of client-go 0.37")
+	}
 	documented := map[string]bool{}
 	for name, types := range documentedIn {
 		for of, doc := range docs(t, filepath.Join(dir, name), types) {

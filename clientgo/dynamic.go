@@ -119,7 +119,7 @@ type resourceFactory struct {
 }
 
 func newResourceFactory[T tidings.Object](config *rest.Config, resync time.Duration, options []Option) *resourceFactory {
-	base := newHTTPFactory(config, resync, options, func(client *source.Client, scope source.Scope) (source.ListerWatcher[tidings.Object], error) {
+	base := newHTTPFactory(config, nil, resync, options, func(client *source.Client, scope source.Scope) (source.ListerWatcher[tidings.Object], error) {
 		return erase[T](source.NewHTTP[T](client, scope))
 	})
 	return &resourceFactory{base: base, row: resourceType{goType: reflect.TypeFor[T](), scope: namespaced}}

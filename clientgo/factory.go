@@ -2,9 +2,10 @@ package clientgo
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"reflect"
-	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,11 +25,16 @@ import (
 
 // factory is an informers.SharedInformerFactory. Its accessors are in groups.go.
 type factory struct {
+	// SharedInformerFactory is client-go's. It has the accessors of groups that client-go got later than groups.go; their
+	// informers run on client-go's engine.
+	informers.SharedInformerFactory
+
 	native    *tidings.Factory
-	client    func() kubernetes.Interface
+	client    kubernetes.Interface
 	resync    time.Duration
 	opts      factoryOptions
 	selectors metav1.ListOptions
+	probing   *probingFactory // for types that the table lacks; nil unless it is known how to reach the server
 
 	starter[reflect.Type]
 }
@@ -41,26 +47,28 @@ type factory struct {
 // logged, if that was client-go's package cache, and on Tidings' if it was this package. For the generated informers of a custom resource, use
 // NewGroupFactory in place of their generated factory.
 func NewSharedInformerFactory(config *rest.Config, defaultResync time.Duration, options ...Option) informers.SharedInformerFactory {
-	return newBuiltinFactory(config, defaultResync, options)
+	return newBuiltinFactory(config, kubernetes.NewForConfigOrDie(config), defaultResync, options)
 }
 
-// newBuiltinFactory returns a factory for the built-in resources.
-func newBuiltinFactory(config *rest.Config, defaultResync time.Duration, options []Option) *factory {
-	return newHTTPFactory(config, defaultResync, options, func(client *source.Client, scope source.Scope) (source.ListerWatcher[tidings.Object], error) {
+// newBuiltinFactory returns a factory for the built-in resources. The client is for functions passed to InformerFor.
+func newBuiltinFactory(config *rest.Config, client kubernetes.Interface, defaultResync time.Duration, options []Option) *factory {
+	f := newHTTPFactory(config, client, defaultResync, options, func(client *source.Client, scope source.Scope) (source.ListerWatcher[tidings.Object], error) {
 		row, err := builtinRow(scope.Resource)
 		if err != nil {
 			return nil, err
 		}
 		return row.overHTTP(client, scope)
 	})
+	f.probing = newProbingFactory(f, config)
+	return f
 }
 
 // newHTTPFactory returns a factory whose informers get their objects from the sources that newSource returns.
-func newHTTPFactory(config *rest.Config, defaultResync time.Duration, options []Option,
+func newHTTPFactory(config *rest.Config, client kubernetes.Interface, defaultResync time.Duration, options []Option,
 	newSource func(*source.Client, source.Scope) (source.ListerWatcher[tidings.Object], error),
 ) *factory {
 	opts := newFactoryOptions(options)
-	f := &factory{client: sync.OnceValue(func() kubernetes.Interface { return kubernetes.NewForConfigOrDie(config) })}
+	f := &factory{client: client}
 	native, err := tidings.NewFactory(config, opts.native)
 	if err != nil {
 		panic(err)
@@ -91,9 +99,7 @@ func builtinRow(resource schema.GroupVersionResource) (resourceType, error) {
 // Any other clientset, such as a fake, lists and watches itself. With a nil client nothing can be listed, but the stores can be filled by hand.
 func NewSharedInformerFactoryFromClient(client kubernetes.Interface, defaultResync time.Duration, options ...Option) informers.SharedInformerFactory {
 	if config, ok := configForClientset(client); ok {
-		f := newBuiltinFactory(config, defaultResync, options)
-		f.client = func() kubernetes.Interface { return client }
-		return f
+		return newBuiltinFactory(config, client, defaultResync, options)
 	}
 	return newClientFactory(defaultResync, options, client, func(scope source.Scope, tweak func(*metav1.ListOptions)) (source.ListerWatcher[tidings.Object], error) {
 		row, err := builtinRow(scope.Resource)
@@ -109,7 +115,7 @@ func newClientFactory(defaultResync time.Duration, options []Option, client kube
 	newSource func(scope source.Scope, tweak func(*metav1.ListOptions)) (source.ListerWatcher[tidings.Object], error),
 ) *factory {
 	opts := newFactoryOptions(options)
-	f := &factory{client: func() kubernetes.Interface { return client }}
+	f := &factory{client: client}
 	return f.init(tidings.NewSourceFactory(opts.native), defaultResync, opts, func(scope source.Scope) (source.ListerWatcher[tidings.Object], error) {
 		return newSource(scope, opts.tweak)
 	})
@@ -134,6 +140,7 @@ func (f *factory) init(native *tidings.Factory, resync time.Duration, opts facto
 		return newSource(scope.Source(namespace))
 	})
 	opts.tweak(&f.selectors)
+	f.SharedInformerFactory = informers.NewSharedInformerFactoryWithOptions(f.client, resync, opts.upstream()...)
 	return f
 }
 
@@ -156,7 +163,7 @@ func (f *factory) InformerFor(obj runtime.Object, newFunc internalinterfaces.New
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.informerFor(reflect.TypeOf(obj), func(resync time.Duration) cache.SharedIndexInformer {
-		inf := newFunc(f.client(), resync)
+		inf := newFunc(f.client, resync)
 		if !isOurs(inf) {
 			klog.Background().Info("Warning: the informer runs on client-go's engine, because a function of the caller's made it; see clientgo.NewGroupFactory",
 				"type", fmt.Sprintf("%T", obj))
@@ -204,11 +211,17 @@ func (f *factory) builtinInformer(row resourceType) cache.SharedIndexInformer {
 
 // ForResource returns the informer of a built-in resource, or an error for any other.
 func (f *factory) ForResource(resource schema.GroupVersionResource) (informers.GenericInformer, error) {
-	row, ok := byResource()[resource]
-	if !ok {
-		return nil, fmt.Errorf("no informer found for %v", resource)
+	if row, ok := byResource()[resource]; ok {
+		return genericInformer{f.builtinInformer(row), resource.GroupResource()}, nil
 	}
-	return genericInformer{f.builtinInformer(row), resource.GroupResource()}, nil
+	if f.probing == nil {
+		return f.SharedInformerFactory.ForResource(resource)
+	}
+	inf, err := f.probedInformer(resource)
+	if err != nil {
+		return nil, err
+	}
+	return genericInformer{inf, resource.GroupResource()}, nil
 }
 
 // genericInformer is an informers.GenericInformer.
@@ -228,9 +241,19 @@ func (g genericInformer) Lister() cache.GenericLister {
 // InformerName returns the name set by WithInformerName.
 func (f *factory) InformerName() *cache.InformerName { return f.opts.informerName }
 
+// Start starts the informers that have not been started. It does not wait.
+func (f *factory) Start(stopCh <-chan struct{}) { f.StartWithContext(wait.ContextForChannel(stopCh)) }
+
+// StartWithContext starts the informers that have not been started. It does not wait.
+func (f *factory) StartWithContext(ctx context.Context) {
+	f.starter.StartWithContext(ctx)
+	f.SharedInformerFactory.StartWithContext(ctx)
+}
+
 // Shutdown waits for all informers to stop; the caller has to end their contexts. Nothing can be started afterwards. It releases the informer name.
 func (f *factory) Shutdown() {
 	f.starter.Shutdown()
+	f.SharedInformerFactory.Shutdown()
 	f.opts.informerName.Release()
 }
 
@@ -243,18 +266,32 @@ func (f *factory) WaitForCacheSync(stopCh <-chan struct{}) map[reflect.Type]bool
 // each remaining informer from syncing.
 func (f *factory) WaitForCacheSyncWithContext(ctx context.Context) cache.SyncResult {
 	synced, err := f.waitForSync(ctx)
-	return cache.SyncResult{Synced: synced, Err: err}
+	upstream := f.SharedInformerFactory.WaitForCacheSyncWithContext(ctx)
+	maps.Copy(synced, upstream.Synced)
+	return cache.SyncResult{Synced: synced, Err: errors.Join(err, upstream.Err)}
 }
 
 // accessors is the factory as the generated accessors see it. A call through it always passes the generated newFunc, which need not be called: the
-// table row says what it would list.
+// table row says what it would list, or a probe.
 type accessors struct{ *factory }
 
 // InformerFor returns the informer for the type of obj.
 func (a accessors) InformerFor(obj runtime.Object, newFunc internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
 	row, ok := byType()[reflect.TypeOf(obj)]
-	if !ok {
+	switch {
+	case ok:
+		return a.builtinInformer(row)
+	case a.probing != nil:
+		return a.probing.InformerFor(obj, newFunc)
+	default:
 		return a.factory.InformerFor(obj, newFunc)
 	}
-	return a.builtinInformer(row)
+}
+
+// InformerName returns the name set by WithInformerName, except to a function whose informer will be discarded.
+func (a accessors) InformerName() *cache.InformerName {
+	if a.probing != nil {
+		return a.probing.InformerName()
+	}
+	return a.factory.InformerName()
 }

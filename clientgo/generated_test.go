@@ -1,5 +1,3 @@
-//go:build !clientgo_0_36
-
 package clientgo_test
 
 import (
@@ -134,7 +132,7 @@ func newFilteredWidgetInformer(client widgetClient, namespace string, resync tim
 		}
 		return opts
 	}
-	return cache.NewTypedSharedIndexInformer[*Widget](cache.NewSharedIndexInformerWithOptions(
+	return cache.NewSharedIndexInformerWithOptions(
 		cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 			ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 				return client.Widgets(namespace).List(ctx, tweaked(opts))
@@ -143,5 +141,5 @@ func newFilteredWidgetInformer(client widgetClient, namespace string, resync tim
 				return client.Widgets(namespace).Watch(ctx, tweaked(opts))
 			},
 		}, client),
-		&Widget{}, cache.SharedIndexInformerOptions{ResyncPeriod: resync, Indexers: indexers, Identifier: identifier}))
+		&Widget{}, cache.SharedIndexInformerOptions{ResyncPeriod: resync, Indexers: indexers, Identifier: identifier})
 }

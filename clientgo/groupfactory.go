@@ -45,7 +45,7 @@ func NewGroupFactory[F ~func(C, time.Duration) cache.SharedIndexInformer, C, Cli
 	defaultResync time.Duration, options ...Option,
 ) *GroupFactory[F, C] {
 	f := &GroupFactory[F, C]{config: config, newClient: func(config *rest.Config) (C, error) { return clientAs[C](newClient(config)) }}
-	f.base = newHTTPFactory(config, defaultResync, options, func(_ *source.Client, scope source.Scope) (source.ListerWatcher[tidings.Object], error) {
+	f.base = newHTTPFactory(config, nil, defaultResync, options, func(_ *source.Client, scope source.Scope) (source.ListerWatcher[tidings.Object], error) {
 		return nil, fmt.Errorf("clientgo: %v: the objects' type is only known to InformerFor", scope.Resource)
 	})
 	if opts := f.base.opts; opts.namespace != "" || opts.tweaked {

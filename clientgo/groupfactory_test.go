@@ -1,5 +1,3 @@
-//go:build !clientgo_0_36
-
 package clientgo_test
 
 import (
@@ -145,6 +143,9 @@ func TestGroupFactoryOfBuiltins(t *testing.T) {
 	})
 }
 
+// wrapper wraps an informer, as client-go's typed informers do.
+type wrapper struct{ cache.SharedIndexInformer }
+
 // A function whose informer is already ours gets a real client.
 func TestGroupFactoryOfOurs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -157,7 +158,7 @@ func TestGroupFactoryOfOurs(t *testing.T) {
 				},
 				WatchFuncWithContext: client.Widgets("shop").Watch,
 			}
-			return cache.NewTypedSharedIndexInformer[*Widget](clientgo.NewSharedIndexInformer(lw, &Widget{}, resync, nil))
+			return wrapper{clientgo.NewSharedIndexInformer(lw, &Widget{}, resync, nil)}
 		})
 		startFactory(t, f)
 		if got := keysOf(t, inf.GetStore().List()); !slices.Equal(got, []string{"shop/one"}) {

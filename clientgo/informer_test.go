@@ -164,15 +164,37 @@ func TestRemoveFromInside(t *testing.T) {
 	})
 }
 
+// shutDown is client-go's ShutDownEventHandler, which came with 0.37. It does not wait for handlers of an older client-go.
+func shutDown(inf cache.SharedInformer, r cache.ResourceEventHandlerRegistration) error {
+	if err := inf.RemoveEventHandler(r); err != nil {
+		return err
+	}
+	if w, ok := r.(waitable); ok {
+		<-w.ShutdownChan()
+	}
+	return nil
+}
+
+type waitable interface{ ShutdownChan() <-chan struct{} }
+
+// needWaitable skips a test if a handler cannot be waited for.
+func needWaitable(t *testing.T, r cache.ResourceEventHandlerRegistration) {
+	t.Helper()
+	if _, ok := r.(waitable); !ok {
+		t.Skip("this client-go has no ShutDownEventHandler")
+	}
+}
+
 // "ShutDownEventHandler removes the event handler and blocks until it has fully stopped processing events."
 func TestShutDownEventHandler(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		inf, h := newInformer(e, newPods(t, "a/one")), &requestRecorder{block: make(chan struct{})}
 		r := mustAdd(t, inf, h)
+		needWaitable(t, r)
 		run(t, inf)
 		synctest.Wait()
 		done := make(chan error, 1)
-		go func() { done <- cache.ShutDownEventHandler(inf, r) }()
+		go func() { done <- shutDown(inf, r) }()
 		synctest.Wait()
 		select {
 		case <-done:
@@ -183,7 +205,7 @@ func TestShutDownEventHandler(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		if err := cache.ShutDownEventHandler(inf, r); err != nil {
+		if err := shutDown(inf, r); err != nil {
 			t.Errorf("the second time: %v", err)
 		}
 	})
@@ -202,10 +224,11 @@ func TestShutDownAfterOwnRemoval(t *testing.T) {
 				}
 				<-release
 			}})
+			needWaitable(t, r)
 			run(t, inf)
 			synctest.Wait()
 			done := make(chan error, 1)
-			go func() { done <- cache.ShutDownEventHandler(inf, r) }()
+			go func() { done <- shutDown(inf, r) }()
 			synctest.Wait()
 			if len(done) != 0 {
 				t.Error("it returned while the handler was busy")

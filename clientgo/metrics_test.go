@@ -117,7 +117,7 @@ func TestPanickingMetrics(t *testing.T) {
 		src.Add(pod("a/two"))
 		h.expect(t, "after a minute", "initial a/one", "add a/two")
 		stop()
-		must(t, cache.ShutDownEventHandler(inf, r))
+		must(t, shutDown(inf, r))
 	})
 }
 

@@ -187,7 +187,7 @@ func TestHandlersComeAndGo(t *testing.T) {
 						t.Error(err)
 						return
 					}
-					if err := cache.ShutDownEventHandler(inf, r); err != nil {
+					if err := shutDown(inf, r); err != nil {
 						t.Error(err)
 					}
 				}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/informers/internalinterfaces"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -36,6 +37,18 @@ func newFactoryOptions(options []Option) factoryOptions {
 		o.native.Logger = klogLogger()
 	}
 	return o
+}
+
+// upstream returns the options for client-go's factory, without the informer name, which only one factory can have.
+func (o factoryOptions) upstream() []informers.SharedInformerOption {
+	resync := map[metav1.Object]time.Duration{}
+	for t, period := range o.resync {
+		resync[reflect.Zero(t).Interface().(metav1.Object)] = period
+	}
+	return []informers.SharedInformerOption{
+		informers.WithNamespace(o.namespace), informers.WithTweakListOptions(o.tweak),
+		informers.WithTransform(o.transform), informers.WithCustomResyncConfig(resync),
+	}
 }
 
 // klogLogger returns a logger that writes to klog, as client-go does.

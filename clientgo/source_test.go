@@ -106,7 +106,7 @@ func TestInformerCannotStart(t *testing.T) {
 		if _, err := inf.AddEventHandler(&requestRecorder{}); err == nil || !inf.IsStopped() {
 			t.Errorf("adding a handler returned %v, stopped: %t", err, inf.IsStopped())
 		}
-		must(t, cache.ShutDownEventHandler(inf, r)) // returns
+		must(t, shutDown(inf, r)) // returns
 		if n := len(factory.Status()); n != 0 {
 			t.Errorf("%d informers are left", n)
 		}

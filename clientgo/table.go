@@ -3,7 +3,6 @@ package clientgo
 import (
 	"context"
 	"reflect"
-	"slices"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -93,7 +92,7 @@ func (c tweakedClient[L]) Watch(ctx context.Context, opts metav1.ListOptions) (w
 var (
 	byType = sync.OnceValue(func() map[reflect.Type]resourceType {
 		rows := map[reflect.Type]resourceType{}
-		for _, row := range slices.Concat(commonTypes(), newerTypes()) {
+		for _, row := range builtinTypes() {
 			rows[row.goType] = row
 		}
 		return rows

@@ -58,8 +58,8 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// commonTypes returns the resources in the informer factory of every supported client-go.
-func commonTypes() []resourceType {
+// builtinTypes returns the resources in the informer factory of every supported client-go.
+func builtinTypes() []resourceType {
 	return []resourceType{
 		builtin[*admissionregistrationv1.MutatingAdmissionPolicy](admissionregistrationv1.SchemeGroupVersion.WithResource("mutatingadmissionpolicies"), clusterScoped, func(c kubernetes.Interface, namespace string) source.ClientGo[*admissionregistrationv1.MutatingAdmissionPolicyList] {
 			return c.AdmissionregistrationV1().MutatingAdmissionPolicies()

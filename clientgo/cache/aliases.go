@@ -79,9 +79,6 @@ type CounterMetric = upstream.CounterMetric
 // DeletedFinalStateUnknown re-exports client-go's DeletedFinalStateUnknown.
 type DeletedFinalStateUnknown = upstream.DeletedFinalStateUnknown
 
-// DeletedObject re-exports client-go's DeletedObject.
-type DeletedObject[T Object] = upstream.DeletedObject[T]
-
 // Delta re-exports client-go's Delta.
 type Delta = upstream.Delta
 
@@ -214,14 +211,8 @@ type MetricsProvider = upstream.MetricsProvider
 // MutationCache re-exports client-go's MutationCache.
 type MutationCache = upstream.MutationCache
 
-// MutationCacheOptions re-exports client-go's MutationCacheOptions.
-type MutationCacheOptions = upstream.MutationCacheOptions
-
 // MutationDetector re-exports client-go's MutationDetector.
 type MutationDetector = upstream.MutationDetector
-
-// Object re-exports client-go's Object.
-type Object = upstream.Object
 
 // ObjectName re-exports client-go's ObjectName.
 type ObjectName = upstream.ObjectName
@@ -345,30 +336,6 @@ type TransformFunc = upstream.TransformFunc
 
 // TransformingStore re-exports client-go's TransformingStore.
 type TransformingStore = upstream.TransformingStore
-
-// TypedFilteringResourceEventHandler re-exports client-go's TypedFilteringResourceEventHandler.
-type TypedFilteringResourceEventHandler[T Object] = upstream.TypedFilteringResourceEventHandler[T]
-
-// TypedIndexFunc re-exports client-go's TypedIndexFunc.
-type TypedIndexFunc[T any] = upstream.TypedIndexFunc[T]
-
-// TypedIndexer re-exports client-go's TypedIndexer.
-type TypedIndexer[T any] = upstream.TypedIndexer[T]
-
-// TypedIndexers re-exports client-go's TypedIndexers.
-type TypedIndexers[T any] = upstream.TypedIndexers[T]
-
-// TypedResourceEventHandler re-exports client-go's TypedResourceEventHandler.
-type TypedResourceEventHandler[T Object] = upstream.TypedResourceEventHandler[T]
-
-// TypedResourceEventHandlerDetailedFuncs re-exports client-go's TypedResourceEventHandlerDetailedFuncs.
-type TypedResourceEventHandlerDetailedFuncs[T Object] = upstream.TypedResourceEventHandlerDetailedFuncs[T]
-
-// TypedResourceEventHandlerFuncs re-exports client-go's TypedResourceEventHandlerFuncs.
-type TypedResourceEventHandlerFuncs[T Object] = upstream.TypedResourceEventHandlerFuncs[T]
-
-// TypedSharedIndexInformer re-exports client-go's TypedSharedIndexInformer.
-type TypedSharedIndexInformer[T Object] = upstream.TypedSharedIndexInformer[T]
 
 // UndeltaStore re-exports client-go's UndeltaStore.
 type UndeltaStore = upstream.UndeltaStore
@@ -530,11 +497,6 @@ func NewIntegerResourceVersionMutationCache(logger klog.Logger, backingCache Sto
 	return upstream.NewIntegerResourceVersionMutationCache(logger, backingCache, indexer, ttl, includeAdds)
 }
 
-// NewIntegerResourceVersionMutationCacheWithOptions calls client-go's NewIntegerResourceVersionMutationCacheWithOptions.
-func NewIntegerResourceVersionMutationCacheWithOptions(logger klog.Logger, backingCache Store, options MutationCacheOptions) MutationCache {
-	return upstream.NewIntegerResourceVersionMutationCacheWithOptions(logger, backingCache, options)
-}
-
 // NewListWatchFromClient calls client-go's NewListWatchFromClient.
 func NewListWatchFromClient(c Getter, resource string, namespace string, fieldSelector fields.Selector) *ListWatch {
 	return upstream.NewListWatchFromClient(c, resource, namespace, fieldSelector)
@@ -606,11 +568,6 @@ func NewTransformingInformer(lw ListerWatcher, objType runtime.Object, resyncPer
 	return clientgo.NewTransformingInformer(lw, objType, resyncPeriod, h, transformer)
 }
 
-// NewTypedSharedIndexInformer calls client-go's NewTypedSharedIndexInformer.
-func NewTypedSharedIndexInformer[T Object](informer SharedIndexInformer) TypedSharedIndexInformer[T] {
-	return upstream.NewTypedSharedIndexInformer[T](informer)
-}
-
 // NewUndeltaStore calls client-go's NewUndeltaStore.
 func NewUndeltaStore(pushFunc func([]interface{}), keyFunc KeyFunc) *UndeltaStore {
 	return upstream.NewUndeltaStore(pushFunc, keyFunc)
@@ -641,11 +598,6 @@ func SetReflectorMetricsProvider(metricsProvider MetricsProvider) {
 	upstream.SetReflectorMetricsProvider(metricsProvider)
 }
 
-// ShutDownEventHandler calls client-go's ShutDownEventHandler.
-func ShutDownEventHandler(informer SharedInformer, handle ResourceEventHandlerRegistration) error {
-	return upstream.ShutDownEventHandler(informer, handle)
-}
-
 // SplitMetaNamespaceKey calls client-go's SplitMetaNamespaceKey.
 func SplitMetaNamespaceKey(key string) (string, string, error) {
 	return upstream.SplitMetaNamespaceKey(key)
@@ -669,16 +621,6 @@ func ToListerWithContext(l Lister) ListerWithContext {
 // ToWatcherWithContext calls client-go's ToWatcherWithContext.
 func ToWatcherWithContext(w Watcher) WatcherWithContext {
 	return upstream.ToWatcherWithContext(w)
-}
-
-// TypedIndexerFuncToIndexerFunc calls client-go's TypedIndexerFuncToIndexerFunc.
-func TypedIndexerFuncToIndexerFunc[T any](indexer TypedIndexFunc[T]) IndexFunc {
-	return upstream.TypedIndexerFuncToIndexerFunc[T](indexer)
-}
-
-// TypedIndexersToIndexers calls client-go's TypedIndexersToIndexers.
-func TypedIndexersToIndexers[T any](indexers TypedIndexers[T]) Indexers {
-	return upstream.TypedIndexersToIndexers[T](indexers)
 }
 
 // WaitForCacheSync calls client-go's WaitForCacheSync.

@@ -15,7 +15,7 @@ import (
 )
 
 // connect returns the client configuration that the flags select, and a discovery client for it. It sends nothing yet.
-func connect(cluster *kube.Flags, logger *slog.Logger) (*rest.Config, discovery.ServerResourcesInterfaceWithContext, error) {
+func connect(cluster *kube.Flags, logger *slog.Logger) (*rest.Config, discovery.ServerResourcesInterface, error) {
 	if err := cluster.CheckFlags(); err != nil {
 		return nil, nil, cli.Usage(err)
 	}
@@ -31,7 +31,7 @@ func connect(cluster *kube.Flags, logger *slog.Logger) (*rest.Config, discovery.
 }
 
 // find discovers the server's resources and resolves the arguments among them.
-func find(ctx context.Context, client discovery.ServerResourcesInterfaceWithContext, args []string, logger *slog.Logger) ([]resources.Target, error) {
+func find(ctx context.Context, client discovery.ServerResourcesInterface, args []string, logger *slog.Logger) ([]resources.Target, error) {
 	catalog, err := discover(ctx, client, logger)
 	if err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func find(ctx context.Context, client discovery.ServerResourcesInterfaceWithCont
 }
 
 // findResources is find for commands that take no single objects.
-func findResources(ctx context.Context, client discovery.ServerResourcesInterfaceWithContext, args []string, logger *slog.Logger) ([]resources.Resource, error) {
+func findResources(ctx context.Context, client discovery.ServerResourcesInterface, args []string, logger *slog.Logger) ([]resources.Resource, error) {
 	catalog, err := discover(ctx, client, logger)
 	if err != nil {
 		return nil, err
@@ -50,16 +50,16 @@ func findResources(ctx context.Context, client discovery.ServerResourcesInterfac
 	return found, cli.Usage(err)
 }
 
-// discover is resources.Discover, but it returns when ctx ends, whatever holds the request up: a credential plugin named in
-// the kubeconfig does not get ctx.
-func discover(ctx context.Context, client discovery.ServerResourcesInterfaceWithContext, logger *slog.Logger) (*resources.Catalog, error) {
+// discover is resources.Discover, but it returns when ctx ends, whatever holds the request up: neither client-go's discovery
+// nor a credential plugin named in the kubeconfig gets ctx.
+func discover(ctx context.Context, client discovery.ServerResourcesInterface, logger *slog.Logger) (*resources.Catalog, error) {
 	type answer struct {
 		catalog *resources.Catalog
 		err     error
 	}
 	answered := make(chan answer, 1)
 	go func() {
-		catalog, err := resources.Discover(ctx, client, logger)
+		catalog, err := resources.Discover(client, logger)
 		answered <- answer{catalog, err}
 	}()
 	select {

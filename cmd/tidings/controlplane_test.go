@@ -97,7 +97,7 @@ func act(ctx context.Context, objects dynamic.ResourceInterface, verb string, o 
 // waitFor returns the resource as soon as discovery lists it. There is no notification of that, so it polls.
 func (k kubectl) waitFor(ctx context.Context, ts *testscript.TestScript, name string) resources.Resource {
 	for {
-		catalog, err := resources.Discover(ctx, k.discovery, slog.New(slog.DiscardHandler))
+		catalog, err := resources.Discover(k.discovery, slog.New(slog.DiscardHandler))
 		ts.Check(err)
 		found, err := catalog.Resolve(name)
 		if err == nil {

@@ -140,7 +140,7 @@ func (f *measureFlags) print(report measure.Report, width int) ([]byte, error) {
 
 // resourcesToMeasure is like find, but without arguments it returns the default resources, as far as the server has
 // them.
-func resourcesToMeasure(ctx context.Context, client discovery.ServerResourcesInterfaceWithContext, args []string, logger *slog.Logger) ([]resources.Resource, error) {
+func resourcesToMeasure(ctx context.Context, client discovery.ServerResourcesInterface, args []string, logger *slog.Logger) ([]resources.Resource, error) {
 	if len(args) > 0 {
 		return findResources(ctx, client, args, logger)
 	}

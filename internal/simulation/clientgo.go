@@ -110,7 +110,13 @@ func (v *upstream) addHandler(plan handlerPlan) {
 		if err != nil {
 			return nil, err
 		}
-		return func(context.Context) error { return cache.ShutDownEventHandler(v.inf, registration) }, nil
+		return func(context.Context) error {
+			if err := v.inf.RemoveEventHandler(registration); err != nil {
+				return err
+			}
+			<-registration.(interface{ ShutdownChan() <-chan struct{} }).ShutdownChan()
+			return nil
+		}, nil
 	})
 }
 

@@ -21,7 +21,6 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	storagemigrationv1 "k8s.io/api/storagemigration/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -45,8 +44,6 @@ func builtinKinds() map[schema.GroupVersionKind]kind {
 	add[batchv1.CronJob](m, batchv1.SchemeGroupVersion)
 	add[batchv1.Job](m, batchv1.SchemeGroupVersion)
 	add[certificatesv1.CertificateSigningRequest](m, certificatesv1.SchemeGroupVersion)
-	add[certificatesv1.ClusterTrustBundle](m, certificatesv1.SchemeGroupVersion)
-	add[certificatesv1.PodCertificateRequest](m, certificatesv1.SchemeGroupVersion)
 	add[coordinationv1.Lease](m, coordinationv1.SchemeGroupVersion)
 	add[corev1.ComponentStatus](m, corev1.SchemeGroupVersion)
 	add[corev1.ConfigMap](m, corev1.SchemeGroupVersion)
@@ -81,7 +78,6 @@ func builtinKinds() map[schema.GroupVersionKind]kind {
 	add[rbacv1.Role](m, rbacv1.SchemeGroupVersion)
 	add[rbacv1.RoleBinding](m, rbacv1.SchemeGroupVersion)
 	add[resourcev1.DeviceClass](m, resourcev1.SchemeGroupVersion)
-	add[resourcev1.DeviceTaintRule](m, resourcev1.SchemeGroupVersion)
 	add[resourcev1.ResourceClaim](m, resourcev1.SchemeGroupVersion)
 	add[resourcev1.ResourceClaimTemplate](m, resourcev1.SchemeGroupVersion)
 	add[resourcev1.ResourceSlice](m, resourcev1.SchemeGroupVersion)
@@ -92,7 +88,6 @@ func builtinKinds() map[schema.GroupVersionKind]kind {
 	add[storagev1.StorageClass](m, storagev1.SchemeGroupVersion)
 	add[storagev1.VolumeAttachment](m, storagev1.SchemeGroupVersion)
 	add[storagev1.VolumeAttributesClass](m, storagev1.SchemeGroupVersion)
-	add[storagemigrationv1.StorageVersionMigration](m, storagemigrationv1.SchemeGroupVersion)
 	return m
 }
 

@@ -5,7 +5,6 @@ package resources
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -62,8 +61,8 @@ type Catalog struct {
 
 // Discover reads the resources of the server. Groups that do not respond, because their aggregated API server is
 // down, are skipped with a warning to the logger. It only fails if it learns nothing.
-func Discover(ctx context.Context, client discovery.ServerResourcesInterfaceWithContext, logger *slog.Logger) (*Catalog, error) {
-	groups, lists, err := client.ServerGroupsAndResourcesWithContext(ctx)
+func Discover(client discovery.ServerResourcesInterface, logger *slog.Logger) (*Catalog, error) {
+	groups, lists, err := client.ServerGroupsAndResources()
 	partial, isPartial := errors.AsType[*discovery.ErrGroupDiscoveryFailed](err)
 	if err != nil && !isPartial {
 		return nil, fmt.Errorf("discovery failed: %w", err)

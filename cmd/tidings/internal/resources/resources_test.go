@@ -2,7 +2,6 @@ package resources
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"log/slog"
 	"math/rand/v2"
@@ -16,13 +15,13 @@ import (
 
 // server is a discovery client with fixed results.
 type server struct {
-	discovery.ServerResourcesInterfaceWithContext
+	discovery.ServerResourcesInterface
 	groups []*metav1.APIGroup
 	lists  []*metav1.APIResourceList
 	err    error
 }
 
-func (s server) ServerGroupsAndResourcesWithContext(context.Context) ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
+func (s server) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
 	return s.groups, s.lists, s.err
 }
 
@@ -80,7 +79,7 @@ func cluster() server {
 
 func discover(t *testing.T, s server) *Catalog {
 	t.Helper()
-	c, err := Discover(t.Context(), s, slog.New(slog.DiscardHandler))
+	c, err := Discover(s, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +151,7 @@ func TestPartialDiscovery(t *testing.T) {
 	s := cluster()
 	s.err = &discovery.ErrGroupDiscoveryFailed{Groups: map[schema.GroupVersion]error{{Group: "custom.metrics.k8s.io", Version: "v1"}: errors.New("service unavailable")}}
 	var log bytes.Buffer
-	c, err := Discover(t.Context(), s, slog.New(slog.NewTextHandler(&log, nil)))
+	c, err := Discover(s, slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,11 +169,11 @@ func TestPartialDiscovery(t *testing.T) {
 func TestDiscoveryFails(t *testing.T) {
 	refused := errors.New("connection refused")
 	for name, s := range map[string]server{"refused": {err: refused}, "empty": {}} {
-		if _, err := Discover(t.Context(), s, slog.New(slog.DiscardHandler)); err == nil || name == "refused" && !errors.Is(err, refused) {
+		if _, err := Discover(s, slog.New(slog.DiscardHandler)); err == nil || name == "refused" && !errors.Is(err, refused) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := Discover(t.Context(), server{lists: []*metav1.APIResourceList{list("a/b/c", resource("x", "", "X"))}}, slog.New(slog.DiscardHandler)); err == nil {
+	if _, err := Discover(server{lists: []*metav1.APIResourceList{list("a/b/c", resource("x", "", "X"))}}, slog.New(slog.DiscardHandler)); err == nil {
 		t.Error("a version that cannot be read was used")
 	}
 }
