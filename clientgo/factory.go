@@ -45,7 +45,7 @@ type factory struct {
 // Informers from the accessors and from ForResource run on Tidings' engine. InformerFor called with a custom function calls that function, since it
 // may choose other selectors or indexes. The informer that it returns runs on the engine of the package that made it: on client-go's, which is
 // logged, if that was client-go's package cache, and on Tidings' if it was this package. For the generated informers of a custom resource, use
-// NewGroupFactory in place of their generated factory.
+// NewGroupFactory in place of their generated factory. The informers of API groups that a newer client-go added run on client-go's engine.
 func NewSharedInformerFactory(config *rest.Config, defaultResync time.Duration, options ...Option) informers.SharedInformerFactory {
 	return newBuiltinFactory(config, kubernetes.NewForConfigOrDie(config), defaultResync, options)
 }
