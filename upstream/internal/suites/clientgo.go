@@ -102,6 +102,11 @@ func takeTests(ctx context.Context, o *Options, w *workspace, upstream, name str
 	if err != nil {
 		return nil, err
 	}
+	if !o.Unreplaced {
+		if inside.replacing, err = declaredIn(filepath.Join(o.Root, "clientgo", filepath.Base(name))); err != nil {
+			return nil, err
+		}
+	}
 	chosen := inside.choose()
 	if len(chosen.tests) == 0 {
 		return packages, nil

@@ -1,6 +1,7 @@
 package suites
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -104,10 +105,65 @@ func Testing(t *testing.T) {}
 	if err := chosen.write(filepath.Join(module, "taken")); err != nil {
 		t.Fatal(err)
 	}
+	runTaken(t, module, 3)
+}
+
+// TestTakeTestsLacking: names that the replacing package lacks are those of the package that it replaces.
+func TestTakeTestsLacking(t *testing.T) {
+	module := t.TempDir()
+	writeFiles(t, module, map[string]string{
+		"go.mod":     "module example.test\n\ngo 1.26\n",
+		"box/box.go": "package box\n\ntype Box[T any] struct{ Content T }\n\nfunc New() Box[int] { return Box[int]{} }\n\nfunc Seal(Box[int]) {}\n",
+		"box/box_test.go": `package box
+
+import "testing"
+
+func TestBoth(t *testing.T) { Seal(New()) }
+`,
+		"box/lacking_test.go": `package box
+
+import "testing"
+
+func TestLacking(t *testing.T) { Seal(Box[int]{}) }
+`,
+		"ours/box.go": "package box\n\nimport \"example.test/box\"\n\nfunc New() box.Box[int] { return box.New() }\n",
+	})
+	tests, err := loadTests(t.Context(), module, "box", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tests.replacing, err = declaredIn(filepath.Join(module, "ours")); err != nil {
+		t.Fatal(err)
+	}
+	chosen := tests.choose()
+	taken := filepath.Join(module, "taken")
+	if err := chosen.write(taken); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{"box_test.go", "lacking_test.go"} {
+		replaceIn(t, filepath.Join(taken, file), `. "example.test/box"`, `. "example.test/ours"`)
+	}
+	runTaken(t, module, 2)
+}
+
+func replaceIn(t *testing.T, path, old, replacement string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, bytes.ReplaceAll(text, []byte(old), []byte(replacement)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// runTaken runs the tests that were taken from a package, all of which have to pass.
+func runTaken(t *testing.T, module string, tests int) {
+	t.Helper()
 	cmd := exec.Command("go", "test", "-v", "./taken")
 	cmd.Dir = module
 	out, err := cmd.CombinedOutput()
-	if err != nil || strings.Count(string(out), "--- PASS") != 3 {
+	if err != nil || strings.Count(string(out), "--- PASS") != tests {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

@@ -13,12 +13,17 @@ var (
 	tools     = []string{"tools/cache", "util/workqueue"}
 )
 
-// importReplacer replaces the imports of packages of client-go.
+// unreplacedName is the name of imports that are left as they are.
+const unreplacedName = "upstream"
+
+// importReplacer replaces the imports of packages of client-go, except those under unreplacedName.
 func importReplacer(packages []string) *strings.Replacer {
 	var pairs []string
 	for _, p := range packages {
 		ours := p[strings.LastIndex(p, "/")+1:]
-		pairs = append(pairs, `"k8s.io/client-go/`+p+`"`, `"github.com/tidings/tidings/clientgo/`+ours+`"`)
+		original := `"k8s.io/client-go/` + p + `"`
+		pairs = append(pairs, unreplacedName+" "+original, unreplacedName+" "+original)
+		pairs = append(pairs, original, `"github.com/tidings/tidings/clientgo/`+ours+`"`)
 	}
 	return strings.NewReplacer(pairs...)
 }

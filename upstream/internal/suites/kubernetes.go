@@ -27,8 +27,8 @@ var kubernetesFolders = []string{"api", "build", "cmd", "pkg", "plugin", "test",
 // controllersBelow is the path below which the controllers are.
 const controllersBelow = "k8s.io/kubernetes/pkg/controller/"
 
-// kubernetesFlags are flags of the go command for the controllers. The tag leaves out what their version of client-go lacks.
-var kubernetesFlags = []string{"-mod=mod", "-tags=clientgo_0_36"}
+// kubernetesFlags are flags of the go command for the controllers.
+var kubernetesFlags = []string{"-mod=mod"}
 
 // prepareKubernetes copies Kubernetes and makes a module that uses the copy, with the requirements of the module upstream.
 func prepareKubernetes(ctx context.Context, o *Options, w *workspace) ([]testPackage, error) {

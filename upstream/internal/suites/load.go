@@ -26,6 +26,8 @@ type insideTests struct {
 	tests map[*token.File]bool
 	// unreplaced leaves types as they are.
 	unreplaced bool
+	// replacing are the names that the package in the place of pkg declares; nil if it declares all that tests use.
+	replacing map[string]bool
 }
 
 // listedPackage is a package as the go command lists it.
@@ -125,3 +127,51 @@ func (t *insideTests) parse(path string, test bool) (*ast.File, error) {
 
 // inTest reports whether a position is in a test.
 func (t *insideTests) inTest(pos token.Pos) bool { return t.tests[t.fset.File(pos)] }
+
+// declaredIn returns the exported names that the Go files in a folder declare, except in tests.
+func declaredIn(folder string) (map[string]bool, error) {
+	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	if err != nil {
+		return nil, err
+	}
+	names := map[string]bool{}
+	for _, path := range files {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range file.Decls {
+			addDeclared(names, d)
+		}
+	}
+	return names, nil
+}
+
+// addDeclared adds the exported names of a declaration.
+func addDeclared(names map[string]bool, d ast.Decl) {
+	add := func(name *ast.Ident) {
+		if name.IsExported() {
+			names[name.Name] = true
+		}
+	}
+	switch d := d.(type) {
+	case *ast.FuncDecl:
+		if d.Recv == nil {
+			add(d.Name)
+		}
+	case *ast.GenDecl:
+		for _, spec := range d.Specs {
+			switch spec := spec.(type) {
+			case *ast.TypeSpec:
+				add(spec.Name)
+			case *ast.ValueSpec:
+				for _, name := range spec.Names {
+					add(name)
+				}
+			}
+		}
+	}
+}

@@ -54,6 +54,9 @@ func (c *chosenTests) prune(file *ast.File) bool {
 		return false
 	}
 	needed := c.neededBy(kept)
+	if c.qualifyLacking(kept) {
+		needed.added = append(needed.added, importSpec(unreplacedName, c.pkg.Path()))
+	}
 	if !c.unreplaced && c.adaptResults(kept) {
 		needed.added = append(needed.added, importSpec("clientgo", "github.com/tidings/tidings/clientgo"))
 	}
@@ -104,7 +107,7 @@ func (c *chosenTests) neededBy(decls []ast.Decl) neededImports {
 			case *types.PkgName:
 				needed.paths[used.Imported().Path()] = true
 			default:
-				needed.pkg = needed.pkg || used.Parent() == c.pkg.Scope() && !c.inTest(used.Pos())
+				needed.pkg = needed.pkg || c.ofPackage(used) && !c.lacking(used)
 			}
 			return true
 		})
@@ -129,6 +132,35 @@ func (n neededImports) prune(imports []ast.Decl) []ast.Decl {
 		decls = append(decls, &ast.GenDecl{Tok: token.IMPORT, Specs: []ast.Spec{spec}})
 	}
 	return decls
+}
+
+// qualifyLacking qualifies the names of the package that the one in its place lacks, which users of clientgo import from client-go. It
+// reports whether there are any.
+func (c *chosenTests) qualifyLacking(decls []ast.Decl) bool {
+	lacking := false
+	for _, d := range decls {
+		ast.Inspect(d, func(node ast.Node) bool {
+			name, ok := node.(*ast.Ident)
+			if !ok {
+				return true
+			}
+			if used := c.info.Uses[name]; used != nil && c.ofPackage(used) && c.lacking(used) {
+				name.Name, lacking = unreplacedName+"."+name.Name, true
+			}
+			return true
+		})
+	}
+	return lacking
+}
+
+// ofPackage reports whether the package declares something, not its tests.
+func (c *chosenTests) ofPackage(used types.Object) bool {
+	return used.Parent() == c.pkg.Scope() && !c.inTest(used.Pos())
+}
+
+// lacking reports whether the package that replaces the tests' lacks something that the latter declares.
+func (c *chosenTests) lacking(used types.Object) bool {
+	return c.replacing != nil && !c.replacing[used.Name()]
 }
 
 func importSpec(name, path string) ast.Spec {
