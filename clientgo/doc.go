@@ -1,6 +1,6 @@
 // Package clientgo provides client-go's informer API on top of Tidings' engine. A program written against client-go changes import paths: the
-// packages below this one (cache, informers, workqueue, dynamicinformer, metadatainformer) declare every exported name of the packages they replace.
-// This package has their implementation, and factories for a rest.Config:
+// packages below this one (cache, informers, workqueue, dynamicinformer, metadatainformer) declare every exported name that the packages they replace
+// have in client-go 0.36. This package has their implementation, and factories for a rest.Config:
 //
 //	factory := clientgo.NewSharedInformerFactory(config, 10*time.Minute)
 //
@@ -10,8 +10,9 @@
 // # How it works
 //
 // The type of an informer's objects is only known at run time, from the object that a generated accessor passes to InformerFor. A generated table
-// (types.go) has one row for each resource of client-go's factory. A row holds the source for its type, so objects are decoded as they are with
-// Tidings' own API. Everything behind the source is instantiated once, for tidings.Object.
+// (types.go) has one row for each resource of client-go's factory. A row says which type to decode, so objects are decoded as they are with Tidings'
+// own API. Everything else, the sources included, is instantiated once, for tidings.Object. Resources that not every supported version of client-go
+// has are not in the table; see probing.go.
 //
 // Native returns the Tidings factory behind a client-go one, for its status and metrics.
 package clientgo

@@ -69,10 +69,11 @@ func NewMetadataSharedInformerFactoryFromClient(client metadata.Interface, defau
 func newResourceFactoryFromClient[T tidings.Object, L runtime.Object](whole any, resync time.Duration, options []Option,
 	client func(resource schema.GroupVersionResource, namespace string) source.ClientGo[L],
 ) *resourceFactory {
+	row := resourceType{goType: reflect.TypeFor[T](), scope: namespaced}
 	base := newClientFactory(resync, options, nil, func(scope source.Scope, tweak func(*metav1.ListOptions)) (source.ListerWatcher[tidings.Object], error) {
-		return erase[T](source.FromClient[T](newTweakedClient(client(scope.Resource, scope.Namespace), whole, tweak), source.Scope{}))
+		return newClientSource(newTweakedClient(untyped[L]{client(scope.Resource, scope.Namespace)}, whole, tweak), row.example())
 	})
-	return &resourceFactory{base: base, row: resourceType{goType: reflect.TypeFor[T](), scope: namespaced}}
+	return &resourceFactory{base: base, row: row}
 }
 
 // NewFilteredDynamicInformer returns an informer for one resource, listed and watched through a dynamic client.
@@ -95,7 +96,7 @@ func NewFilteredMetadataInformer(client metadata.Interface, resource schema.Grou
 func newResourceInformer[L runtime.Object](client source.ClientGo[L], whole any, example runtime.Object, resource schema.GroupVersionResource,
 	resync time.Duration, indexers cache.Indexers, tweak func(*metav1.ListOptions),
 ) informers.GenericInformer {
-	tweaked := newTweakedClient(client, whole, tweak)
+	tweaked := newTweakedClient(untyped[L]{client}, whole, tweak)
 	if tweak == nil {
 		tweaked.tweak = func(*metav1.ListOptions) {}
 	}
@@ -119,10 +120,11 @@ type resourceFactory struct {
 }
 
 func newResourceFactory[T tidings.Object](config *rest.Config, resync time.Duration, options []Option) *resourceFactory {
+	row := resourceType{goType: reflect.TypeFor[T](), scope: namespaced}
 	base := newHTTPFactory(config, nil, resync, options, func(client *source.Client, scope source.Scope) (source.ListerWatcher[tidings.Object], error) {
-		return erase[T](source.NewHTTP[T](client, scope))
+		return row.overHTTP(client, scope)
 	})
-	return &resourceFactory{base: base, row: resourceType{goType: reflect.TypeFor[T](), scope: namespaced}}
+	return &resourceFactory{base: base, row: row}
 }
 
 // ForResource returns the informer of a resource. It does not check that the server has the resource; running the informer does.

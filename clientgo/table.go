@@ -9,9 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/util/watchlist"
 
 	"github.com/tidings/tidings"
 	"github.com/tidings/tidings/source"
@@ -22,9 +20,25 @@ type resourceType struct {
 	goType   reflect.Type
 	resource schema.GroupVersionResource
 	scope    resourceScope
-	// overHTTP returns a source over HTTP, and overClient one over a clientset's typed client.
-	overHTTP   func(client *source.Client, scope source.Scope) (source.ListerWatcher[tidings.Object], error)
-	overClient func(c kubernetes.Interface, namespace string, tweak func(*metav1.ListOptions)) (source.ListerWatcher[tidings.Object], error)
+	client   func(c kubernetes.Interface, namespace string) anyClient
+}
+
+// example returns an empty object of the row's type, or nil if that is not a pointer, which sources refuse.
+func (r resourceType) example() tidings.Object {
+	if r.goType.Kind() != reflect.Pointer {
+		return nil
+	}
+	return reflect.New(r.goType.Elem()).Interface().(tidings.Object)
+}
+
+// overHTTP returns a source over HTTP.
+func (r resourceType) overHTTP(client *source.Client, scope source.Scope) (source.ListerWatcher[tidings.Object], error) {
+	return source.NewHTTPLike(client, scope, r.example())
+}
+
+// overClient returns a source over a clientset's typed client.
+func (r resourceType) overClient(c kubernetes.Interface, namespace string, tweak func(*metav1.ListOptions)) (source.ListerWatcher[tidings.Object], error) {
+	return newClientSource(newTweakedClient(r.client(c, namespace), c, tweak), r.example())
 }
 
 // description is what client-go calls the objects in messages.
@@ -42,50 +56,24 @@ const (
 	namespaced    resourceScope = true
 )
 
-// builtin returns the row of a type.
+// builtin returns the row of type T. It is instantiated for every built-in type, so it instantiates little else: the sources, and all behind
+// them, are those of tidings.Object, which only know at run time which type they have. Otherwise this package would take minutes to compile,
+// and make programs many megabytes larger.
 func builtin[T tidings.Object, L runtime.Object](resource schema.GroupVersionResource, scope resourceScope, client func(c kubernetes.Interface, namespace string) source.ClientGo[L]) resourceType {
 	return resourceType{
 		goType: reflect.TypeFor[T](), resource: resource, scope: scope,
-		overHTTP: func(client *source.Client, scope source.Scope) (source.ListerWatcher[tidings.Object], error) {
-			return erase[T](source.NewHTTP[T](client, scope))
-		},
-		overClient: func(c kubernetes.Interface, namespace string, tweak func(*metav1.ListOptions)) (source.ListerWatcher[tidings.Object], error) {
-			return erase[T](source.FromClient[T](newTweakedClient(client(c, namespace), c, tweak), source.Scope{}))
-		},
+		client: func(c kubernetes.Interface, namespace string) anyClient { return untyped[L]{client(c, namespace)} },
 	}
 }
 
-// erase adapts a source of T to a source of Objects.
-func erase[T tidings.Object, S source.ListerWatcher[T]](typed S, err error) (source.ListerWatcher[tidings.Object], error) {
-	if err != nil {
-		return nil, err
-	}
-	return erased[T]{typed}, nil
-}
+// anyClient is a client for one resource of any type.
+type anyClient = source.ClientGo[runtime.Object]
 
-// tweakedClient is a typed client that applies a factory's list options.
-type tweakedClient[L runtime.Object] struct {
-	client     source.ClientGo[L]
-	tweak      func(*metav1.ListOptions)
-	unstreamed bool // the initial objects cannot be streamed
-}
+// untyped adapts a typed client to anyClient.
+type untyped[L runtime.Object] struct{ source.ClientGo[L] }
 
-// newTweakedClient returns a client that is one of a whole clientset or its like, which says what it supports.
-func newTweakedClient[L runtime.Object](client source.ClientGo[L], whole any, tweak func(*metav1.ListOptions)) tweakedClient[L] {
-	return tweakedClient[L]{client, tweak, watchlist.DoesClientNotSupportWatchListSemantics(whole)}
-}
-
-// IsWatchListSemanticsUnSupported reports whether the initial objects have to be listed rather than streamed.
-func (c tweakedClient[L]) IsWatchListSemanticsUnSupported() bool { return c.unstreamed || !streams() }
-
-func (c tweakedClient[L]) List(ctx context.Context, opts metav1.ListOptions) (L, error) {
-	c.tweak(&opts)
-	return c.client.List(ctx, opts)
-}
-
-func (c tweakedClient[L]) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-	c.tweak(&opts)
-	return c.client.Watch(ctx, opts)
+func (c untyped[L]) List(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+	return c.ClientGo.List(ctx, opts)
 }
 
 // byType and byResource index the rows of the built-in types.

@@ -1,0 +1,54 @@
+package clientgo
+
+import (
+	"context"
+	"reflect"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/util/watchlist"
+
+	"github.com/tidings/tidings"
+	"github.com/tidings/tidings/source"
+)
+
+// clientSource is a source over a client whose objects have the type of an example.
+type clientSource struct{ typeChecked }
+
+// newClientSource returns a source over a client whose objects have the example's type.
+func newClientSource(client tweakedClient, example tidings.Object) (source.ListerWatcher[tidings.Object], error) {
+	src, err := source.FromClient[tidings.Object](client, source.Scope{})
+	if err != nil {
+		return nil, err
+	}
+	return clientSource{typeChecked{src, example}}, nil
+}
+
+// ObjectType returns the type of the objects, which the engine needs to fold them.
+func (s clientSource) ObjectType() reflect.Type { return reflect.TypeOf(s.example) }
+
+// tweakedClient is a client that applies a factory's list options.
+type tweakedClient struct {
+	client     anyClient
+	tweak      func(*metav1.ListOptions)
+	unstreamed bool // the initial objects cannot be streamed
+}
+
+// newTweakedClient returns a client that is one of a whole clientset or its like, which says what it supports.
+func newTweakedClient(client anyClient, whole any, tweak func(*metav1.ListOptions)) tweakedClient {
+	return tweakedClient{client, tweak, watchlist.DoesClientNotSupportWatchListSemantics(whole)}
+}
+
+// IsWatchListSemanticsUnSupported reports whether the initial objects have to be listed rather than streamed.
+func (c tweakedClient) IsWatchListSemanticsUnSupported() bool { return c.unstreamed || !streams() }
+
+func (c tweakedClient) List(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+	c.tweak(&opts)
+	return c.client.List(ctx, opts)
+}
+
+func (c tweakedClient) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	c.tweak(&opts)
+	return c.client.Watch(ctx, opts)
+}
