@@ -252,19 +252,19 @@ func TestSmallPrograms(t *testing.T) {
 	})
 }
 
-// A ListWatch over a client's REST interface, with typed handlers and indexes.
-func TestTypedProgram(t *testing.T) {
+// A ListWatch over a client's REST interface.
+func TestRESTProgram(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
 		server.Create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}})
 		server.Create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "web"}})
 		client := kubernetes.NewForConfigOrDie(server.Config())
 		lw := cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "pods", "shop", fields.Everything())
-		pods := cache.NewTypedSharedIndexInformer[*corev1.Pod](cache.NewSharedIndexInformer(lw, &corev1.Pod{}, 0, nil))
+		pods := cache.NewSharedIndexInformer(lw, &corev1.Pod{}, 0, nil)
 		var told []string
-		handle, err := pods.AddTypedEventHandler(cache.TypedResourceEventHandlerFuncs[*corev1.Pod]{
-			AddFunc:    func(p *corev1.Pod) { told = append(told, "add "+p.Namespace+"/"+p.Name) },
-			DeleteFunc: func(gone cache.DeletedObject[*corev1.Pod]) { told = append(told, "delete "+gone.GetKey()) },
+		handle, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc:    func(obj any) { told = append(told, "add "+keyOf(t, obj)) },
+			DeleteFunc: func(obj any) { told = append(told, "delete "+keyOf(t, obj)) },
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -283,6 +283,15 @@ func TestTypedProgram(t *testing.T) {
 			t.Errorf("the handler was told %q, want %q", told, want)
 		}
 	})
+}
+
+func keyOf(t *testing.T, obj any) string {
+	t.Helper()
+	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
+	if err != nil {
+		t.Error(err)
+	}
+	return key
 }
 
 //lint:file-ignore SA1019 generated code has what is deprecated as well

@@ -1,5 +1,5 @@
-// Package workqueue is a drop-in replacement for client-go's util/workqueue: it declares every exported name of that package, so a program
-// only changes the import path. Its queues are those of Tidings' package workqueue: they start no goroutine, except one for the metrics of a
+// Package workqueue is a drop-in replacement for client-go's util/workqueue: it declares every exported name of that package in client-go
+// 0.36 and 0.37, so a program only changes the import path. Its queues are those of Tidings' package workqueue: they start no goroutine, except one for the metrics of a
 // named queue.
 //
 // Queues with custom parts run client-go's code: a queue with its own Clock or storage (TypedQueueConfig.Queue) is client-go's, and one over a
