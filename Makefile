@@ -1,5 +1,5 @@
 GO ?= go
-.PHONY: build test test-short lint licenses vuln demo up bench bench-million bench-quick reliability soak state-metrics upstream suites mutants simulate simulate-mutants fuzz clean
+.PHONY: build test test-short lint licenses compat vuln demo up bench bench-million bench-quick reliability soak state-metrics upstream suites mutants simulate simulate-mutants fuzz clean
 
 build: ## compile every module
 	@.ci/each all $(GO) build -o /dev/null ./...
@@ -11,6 +11,9 @@ test: ## all tests, end-to-end tests included, the race detector on except in ne
 test-short: ## the tests that need no control plane, without the race detector
 	$(GO) test -short ./...
 	@.ci/each nested $(GO) test -short ./...
+
+compat: ## clientgo and controllerruntime with the newest client-go and controller-runtime, the rest with an older client-go, and what adding the module raises
+	@.ci/compat
 
 lint: ## gofmt, vet and staticcheck (staticcheck.conf) for every module
 	@out=$$(gofmt -s -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt -s would change:"; echo "$$out"; exit 1; fi
