@@ -130,7 +130,8 @@ func (s size) stages() []stage {
 	return append(out,
 		stage{rounds: s.rounds, server: unstructured, profile: "unstructured pods from JSON", jobs: func(a server.Address) []job {
 			jobs := both("json", "json: ", stackOn(unstructured, a), server.Burst, server.Edits, measure.Settle)
-			return append(jobs, budgeted("json budget", s.json, stackOn(unstructured, a), server.Burst, measure.Folded))
+			jobs = append(jobs, budgeted("json budget", s.json, stackOn(unstructured, a), server.Burst, measure.Folded))
+			return append(jobs, repeated(min(s.rounds, 2), programJobs("json: ", stackOn(unstructured, a)))...)
 		}},
 		stage{rounds: s.rounds, jobs: s.loopJobs},
 	)
@@ -162,6 +163,23 @@ func both(name, prefix string, stack measure.Stack, phases ...server.Phase) []jo
 func throughJob(stack measure.Stack, e engine.Name, phases ...server.Phase) job {
 	stack.Engine, stack.Phases = e, phases
 	return job{name: "clientgo", engine: e, spec: measure.Spec{Stack: &stack}}
+}
+
+// programJobs measure both engines behind client-go's interfaces, as programs use them: with transforms, and over functions that call a client.
+func programJobs(prefix string, stack measure.Stack) (jobs []job) {
+	for _, t := range engine.Transforms {
+		stack.Config.Transform = t
+		jobs = append(jobs, throughBoth(prefix+"transform, "+string(t), stack)...)
+	}
+	stack.Config.Transform, stack.Config.ListWatch = "", true
+	return append(jobs, throughBoth(prefix+"ListWatch", stack)...)
+}
+
+// throughBoth returns the jobs of client-go and of Tidings behind client-go's interfaces.
+func throughBoth(name string, stack measure.Stack) []job {
+	jobs := both(name, name+": ", stack)
+	jobs[1].spec.Stack.Engine = engine.Through
+	return jobs
 }
 
 // budgetFor returns the budget for a number of objects, at 64 MB per 50,000 objects.
@@ -220,6 +238,7 @@ func (s size) podJobs(a server.Address) []job {
 		repeated(min(s.rounds, 2), both("pods without TLS", "plain: ", plain, server.Burst)),
 		repeated(s.rounds, []job{{name: "pods", engine: engine.Bytes, spec: measure.Spec{Stack: &floor}}}),
 		repeated(min(s.rounds, 2), []job{throughJob(stack, engine.Through, server.Burst, measure.Lists), throughJob(stack, engine.ClientGo, measure.Lists)}),
+		repeated(min(s.rounds, 2), programJobs("", stackOn(&server.Config{Encoding: server.Protobuf, Corpus: corpus.Pods}, a))),
 		repeated(1, guards),
 		repeated(s.latencyRounds, both("latency", "at a rate: ", stack, server.Rate)),
 	)

@@ -42,6 +42,11 @@ func startClientGo(ctx context.Context, c Config, see func(version string), make
 	}
 	for _, namespace := range c.namespaces() {
 		informer := makeInformer(namespace)
+		if c.Transform != "" {
+			if err := informer.SetTransform(c.Transform.apply); err != nil {
+				return nil, fmt.Errorf("start client-go: %w", err)
+			}
+		}
 		if _, err := informer.AddEventHandler(observing(see)); err != nil {
 			return nil, fmt.Errorf("start client-go: %w", err)
 		}
@@ -56,6 +61,9 @@ func startClientGo(ctx context.Context, c Config, see func(version string), make
 
 // clientGoInformers returns a maker of client-go informers. Their index is by node for pods, else by namespace.
 func clientGoInformers(c Config) (maker, error) {
+	if c.ListWatch {
+		return listWatchInformers(c, cache.NewSharedIndexInformerWithOptions)
+	}
 	config := c.rest()
 	byNamespace := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 	if c.Encoding == server.JSON {
@@ -97,8 +105,13 @@ func clientGoInformers(c Config) (maker, error) {
 
 // throughInformers returns a maker of Tidings' pod informers behind client-go's interfaces.
 func throughInformers(c Config) (maker, error) {
-	if c.Encoding != server.Protobuf || c.Parts > 0 {
-		return nil, errors.New("only one informer of typed pods is measured through clientgo")
+	switch {
+	case c.Parts > 0:
+		return nil, errors.New("only one informer is measured through clientgo")
+	case c.ListWatch:
+		return listWatchInformers(c, clientgo.NewSharedIndexInformerWithOptions)
+	case c.Encoding == server.JSON:
+		return throughDynamic(c), nil
 	}
 	factory := clientgo.NewSharedInformerFactory(c.rest(), 0)
 	return func(string) cache.SharedIndexInformer {

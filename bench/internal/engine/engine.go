@@ -51,6 +51,10 @@ type Config struct {
 	Keys bool
 	// Dir is the directory in which Tidings saves its objects at the end, and from which it starts; empty means none.
 	Dir string
+	// Transform is a transform of the informers of ClientGo and Through.
+	Transform Transform
+	// ListWatch makes the informers of ClientGo and Through from functions that call a client.
+	ListWatch bool
 	// Dial opens the connections, if it is set.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error) `json:"-"`
 }

@@ -56,6 +56,7 @@ func (p Page) Markdown() ([]byte, error) {
 		{"More figures", p.comparison(moreRows)},
 		{"Other objects", p.aboutCorpora() + p.comparison(corpusRows())},
 		{"Small caches and many informers", p.aboutInformers() + p.comparison(cacheRows())},
+		{"Informers of client-go's programs", aboutClientGoPrograms + p.comparison(ofPrograms())},
 		{"A memory budget", aboutBudget + p.comparison(budgetRows())},
 		{"A start from saved files", aboutWarm + p.comparison(warmRows())},
 		{"Through clientgo", aboutThrough + through(p.Samples)},
@@ -135,7 +136,9 @@ const (
 		"a work queue's Add, needs no objects, so without an index none is opened; it is compared with the same client-go figures, with objects and an index.\n" +
 		"*Without new pages* is the CPU less an estimate of what the machine takes for memory that is touched for the first time (*The floor*), which differs widely between machines:\n" +
 		"the number of new pages, times the CPU for one, measured in the same process.\n\n"
-	aboutThrough   = "Programs written for client-go use Tidings through package `clientgo`, behind client-go's interfaces.\n\n"
+	aboutThrough          = "Programs written for client-go use Tidings through package `clientgo`, behind client-go's interfaces.\n\n"
+	aboutClientGoPrograms = "Both engines behind client-go's interfaces. After a transform, and over functions that call a client, Tidings cannot share equal parts while it\n" +
+		"decodes: it encodes what it was given and decodes that again, which takes CPU to save memory.\n\n"
 	aboutCollector = "The shares are estimates of the Go runtime, by the clock: on a machine that other programs slow down, they are too high.\n\n"
 	aboutReads     = "One goroutine, nothing else running, 100,000 small objects with two indexes. Every returned object is visited, and one of its fields read.\n\n"
 	aboutBatches   = "Writes per second to the bare stores: 10,000 objects with two indexes. A reader lists everything in a loop and reads a field of each object.\n" +

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/tidings/tidings/bench/internal/corpus"
+	"github.com/tidings/tidings/bench/internal/engine"
 )
 
 // targetRows are the lines of the comparison with the targets.
@@ -227,6 +228,33 @@ func cacheRows() []Row {
 	return out
 }
 
+// programKinds are informers as programs have them, with their titles in rows.
+func programKinds() (kinds [][2]string) {
+	titles := map[engine.Transform]string{
+		engine.StripManagedFields: "a transform that removes managedFields", engine.KeepIdentity: "one that keeps only the identity",
+		engine.KeepAll: "one that changes nothing",
+	}
+	for _, form := range []struct{ prefix, title string }{{"", ""}, {"json: ", "unstructured, "}} {
+		for _, t := range engine.Transforms {
+			kinds = append(kinds, [2]string{form.prefix + "transform, " + string(t), form.title + titles[t]})
+		}
+		kinds = append(kinds, [2]string{form.prefix + "ListWatch", form.title + "a ListWatch of functions that call a client"})
+	}
+	return kinds
+}
+
+// ofPrograms are the rows of informers as programs have them.
+func ofPrograms() (out []Row) {
+	for _, kind := range programKinds() {
+		out = append(out,
+			Row{What: kind[1] + ": live heap per object", Metric: kind[0] + ": heap", Unit: "kB", Scale: 1e3, Target: 1},
+			Row{What: kind[1] + ": peak RSS of the sync", Metric: kind[0] + ": sync RSS", Unit: "MB", Scale: 1e6, Target: 1},
+			Row{What: kind[1] + ": CPU of the sync, per object", Metric: kind[0] + ": sync CPU each", Unit: "µs", Target: noWorse},
+		)
+	}
+	return out
+}
+
 // batchRows returns the rows of writes to the bare stores.
 func batchRows() []Row {
 	var out []Row
@@ -243,5 +271,5 @@ func batchRows() []Row {
 
 // allRows returns the rows of all tables.
 func allRows() []Row {
-	return slices.Concat(targetRows, moreRows, budgetRows(), warmRows(), latencyRows, collectorRows, readRows, programRows, guardRows, deafRows, dayRows, corpusRows(), cacheRows(), batchRows())
+	return slices.Concat(targetRows, moreRows, budgetRows(), warmRows(), latencyRows, collectorRows, readRows, programRows, guardRows, deafRows, dayRows, corpusRows(), cacheRows(), ofPrograms(), batchRows())
 }
