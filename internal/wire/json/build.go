@@ -22,7 +22,7 @@ type builder struct {
 	data   []byte
 	fields *fields
 	table  *table
-	shared bool // maps and slices may be shared
+	shared bool // values may be shared
 
 	arena         arena
 	noDefer       int    // above 0, strings and slices are allocated at once, because the value goes into the table or is built a second time
@@ -319,7 +319,7 @@ func (b *builder) string(raw []byte, f *field, to place) any {
 // sharedScalar looks up the string or number raw, a value or a name with rate r. A new one is decoded for the table. The
 // result is nil if raw should not be looked up, or is new and only sampled.
 func (b *builder) sharedScalar(raw []byte, f *field, r *share.Rate, decode func(raw []byte) any) any {
-	if !b.shouldLookUp(r, raw) {
+	if !b.shared || !b.shouldLookUp(r, raw) {
 		return nil
 	}
 	key := b.table.hash.sum(raw, 0)

@@ -44,7 +44,7 @@ type Unstructured struct {
 var _ wire.Decoder[*unstructured.Unstructured] = (*Unstructured)(nil)
 
 // NewUnstructured returns a decoder. It returns an error if a path in opts.Trim is invalid. With Options.NoSharing an object
-// owns its maps and slices; equal strings are shared all the same, since nobody can write to a string.
+// owns its maps, slices and strings; only names of fields are shared.
 // Options.Seed is not used: nothing here is random except the secret of the hash.
 func NewUnstructured(opts wire.Options) (*Unstructured, error) {
 	trim, err := newTrim(opts.Trim)
