@@ -128,7 +128,7 @@ func (inf *informer) SetWatchErrorHandlerWithContext(h toolscache.WatchErrorHand
 }
 
 // SetTransform, when first called, creates the informer with the function through which every object passes before it is stored. If that function
-// only strips managed fields, they are skipped during decoding instead, because objects with a transform could not share equal parts.
+// only strips managed fields, they are skipped during decoding instead, which takes less CPU.
 func (inf *informer) SetTransform(transform toolscache.TransformFunc) error {
 	if inf.SharedIndexInformer != nil {
 		return inf.SharedIndexInformer.SetTransform(transform)
