@@ -70,11 +70,16 @@ func (r *Reflector[T]) hedgeBeside(w *watching[T], h *hedge[T]) {
 		if n := r.status.gathered.Load(); n != count {
 			count, since = n, now
 		}
-		if now.Sub(since) < silence && now.Before(compareAt) {
+		silent := now.Sub(since) >= silence
+		if !silent && now.Before(compareAt) {
 			continue
 		}
 		page, err := r.firstPage(h.ctx)
-		if err == nil && h.listWins(page, r.status.gathered.Load()-count) {
+		rival := r.status.gathered.Load() - count
+		if !silent { // in a short time it may have brought nothing by chance
+			rival = max(rival, int64(float64(count)*float64(time.Since(now))/float64(now.Sub(begun))))
+		}
+		if err == nil && h.listWins(page, rival) {
 			w.cancel(errListFaster)
 			return
 		}
@@ -86,9 +91,9 @@ func (r *Reflector[T]) hedgeBeside(w *watching[T], h *hedge[T]) {
 	}
 }
 
-// listWins decides whether a list goes on in place of the WatchList, which has gathered some objects during the request for the page.
-func (h *hedge[T]) listWins(page *firstPage[T], gathered int64) bool {
-	if page.result.Continue != "" && int64(page.len()) < listsFasterBy*gathered {
+// listWins decides whether a list goes on in place of the WatchList, which brings rival objects in the time of the request for the page.
+func (h *hedge[T]) listWins(page *firstPage[T], rival int64) bool {
+	if page.result.Continue != "" && int64(page.len()) < listsFasterBy*rival {
 		return false
 	}
 	h.page = page

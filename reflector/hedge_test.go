@@ -123,3 +123,15 @@ func TestPeersKnowThatListsAreFaster(t *testing.T) {
 		t.Errorf("requests of the second one: %v", s.lines)
 	}
 }
+
+// TestHedgeIsNotMisledByPauses: a WatchList that has brought much goes on, even if it brings nothing just when it is compared.
+func TestHedgeIsNotMisledByPauses(t *testing.T) {
+	first := page("9", "p2", "a@1", "b@1", "c@1", "d@1", "e@1", "f@1", "g@1", "h@1")
+	first.pause = 10 * time.Millisecond
+	s := &script{answers: []answer{stream(after(1100*time.Millisecond, many(500)...), after(1500*time.Millisecond, many(1000)...),
+		after(1600*time.Millisecond, initialEnd("5"))), first}}
+	play(t, s, reflector.Options[thing]{WatchTimeout: time.Hour}, 30*time.Second)
+	if len(s.held) != 1000 || len(s.lines) != 3 {
+		t.Errorf("%d objects after %d requests and notifications, want those of the WatchList", len(s.held), len(s.lines))
+	}
+}
