@@ -8,6 +8,8 @@ type Gatherer[T object.Object] interface {
 	Len() int
 	// Key returns the key of the i-th object.
 	Key(i int) object.Key
+	// Version returns the resource version of the i-th object.
+	Version(i int) string
 	// Add appends an object.
 	Add(o T)
 	// Set replaces the i-th object by one with the same key.
@@ -30,6 +32,7 @@ func NewGatherer[T object.Object](n int) Gatherer[T] { return &openGatherer[T]{m
 
 func (g *openGatherer[T]) Len() int             { return len(g.items) }
 func (g *openGatherer[T]) Key(i int) object.Key { return object.KeyOf(g.items[i]) }
+func (g *openGatherer[T]) Version(i int) string { return g.items[i].GetResourceVersion() }
 func (g *openGatherer[T]) Add(o T)              { g.items = append(g.items, o) }
 func (g *openGatherer[T]) Set(i int, o T)       { g.items[i] = o }
 

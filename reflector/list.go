@@ -147,7 +147,7 @@ func (l *list[T]) removeItem(i int) {
 }
 
 // apply applies one initial event. Nearly all are Added, one for each object, but objects may
-// be changed and deleted while they are being sent. A change that is older than one that has come already is ignored, as by the sink.
+// be changed and deleted while they are being sent. A change that is older than what has come already is ignored, as by the sink.
 func (l *list[T]) apply(ev *source.Event[T]) {
 	l.versioned = l.versioned || !isUnset(ev.ResourceVersion)
 	if ev.Type == source.Added && l.index == nil {
@@ -161,6 +161,9 @@ func (l *list[T]) apply(ev *source.Event[T]) {
 		return
 	}
 	i, held := l.index[key]
+	if held && object.OlderResourceVersion(ev.ResourceVersion, l.items.Version(i)) {
+		return
+	}
 	if changed || held || ev.Type != source.Added {
 		l.changed[key] = ev.ResourceVersion
 	}

@@ -129,6 +129,12 @@ func TestListing(t *testing.T) {
 			1m0.8s replace [a@1] @9
 			1m0.8s watch "9"`,
 	}, {
+		name:    "changes that are older than the initial state, which a proxy repeats",
+		answers: []answer{stream(got(added("a@5"), added("b@6"), added("c@2"), modified("a@3"), deleted("b@4"), modified("c@7"), initialEnd("8")))},
+		want: `
+			0s watchlist ""
+			0s replace [a@5 b@6 c@7] @8`,
+	}, {
 		name:    "initial events without a version",
 		answers: []answer{stream(got(added("a@1"), initialEnd(""))), stream(got(initialEnd("4")))},
 		want: `

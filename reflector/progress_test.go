@@ -94,6 +94,7 @@ type countedGatherer struct {
 }
 
 func (g *countedGatherer) Key(i int) object.Key                 { return object.KeyOf(g.Items[i]) }
+func (g *countedGatherer) Version(i int) string                 { return g.Items[i].ResourceVersion }
 func (g *countedGatherer) Add(o thing)                          { g.Items = append(g.Items, o) }
 func (g *countedGatherer) Set(i int, o thing)                   { g.Items[i] = o }
 func (g *countedGatherer) Remove(i int)                         { g.Items = slices.Delete(g.Items, i, i+1) }

@@ -104,6 +104,9 @@ func (g *Gathering[T]) Open() int { return g.open }
 // Key returns the key of the i-th object.
 func (g *Gathering[T]) Key(i int) object.Key { return g.items[i].key }
 
+// Version returns the resource version of the i-th object.
+func (g *Gathering[T]) Version(i int) string { return g.items[i].ResourceVersion() }
+
 // All iterates over the objects, in their order. It is part of object.Collection.
 func (g *Gathering[T]) All() iter.Seq2[object.Key, T] {
 	return func(yield func(object.Key, T) bool) {
