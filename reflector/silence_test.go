@@ -1,6 +1,7 @@
 package reflector_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -150,6 +151,49 @@ func TestRelist(t *testing.T) {
 					t.Errorf("status %+v", status)
 				}
 			})
+		})
+	}
+}
+
+// TestWatchesThatEndWithoutNews on a server that does have news: now and then a list follows in place of the next watch.
+func TestWatchesThatEndWithoutNews(t *testing.T) {
+	for _, lasts := range []time.Duration{2 * time.Second, 30 * time.Second, 80 * time.Second, 4 * time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			begun, lists := time.Now(), 0
+			version := func() string { return fmt.Sprint(100 + int(time.Since(begun)/time.Second)) }
+			s := &script{start: begun}
+			r, err := reflector.New(reflector.Options[thing]{
+				Sink: s, Seed: 7, DisableWatchList: true,
+				Source: source.Funcs[thing]{
+					ListFunc: func(_ context.Context, opts source.ListOptions[thing], each func(thing) error) (source.ListResult, error) {
+						if opts.Limit != 1 {
+							lists++
+						}
+						return source.ListResult{ResourceVersion: version()}, each(obj("a@" + version()))
+					},
+					WatchFunc: func(ctx context.Context, _ source.WatchOptions[thing]) (source.Stream[thing], error) {
+						return &scriptStream{ctx: ctx, reads: []read{clean(lasts)}}, nil
+					},
+				},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			stop := run(t, r)
+			longest := time.Duration(0)
+			for time.Since(begun) < time.Hour {
+				time.Sleep(time.Second)
+				behind := time.Since(begun) - time.Duration(number(r.Status().ResourceVersion)-100)*time.Second
+				longest = max(longest, behind)
+				if st := r.Status(); behind > 8*time.Minute && (st.BehindSince.IsZero() || time.Since(st.BehindSince) < time.Minute) {
+					t.Fatalf("behind for %v, and known only since %v", behind, st.BehindSince)
+				}
+			}
+			synctest.Wait()
+			stop()
+			if longest > 2*lasts+4*time.Minute || lists > 31 {
+				t.Errorf("watches that last %v: behind for %v, %d lists in an hour", lasts, longest, lists)
+			}
 		})
 	}
 }
