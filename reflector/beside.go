@@ -16,17 +16,33 @@ type beside struct {
 	stopped bool
 }
 
-// run calls f, unless the reflector has stopped.
-func (b *beside) run(f func()) {
+// begin reports whether something may run: the reflector has not stopped. If so, the caller calls running.Done at its end.
+func (b *beside) begin() bool {
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.stopped {
-		b.mu.Unlock()
-		return
+		return false
 	}
 	b.running.Add(1)
-	b.mu.Unlock()
-	defer b.running.Done()
-	f()
+	return true
+}
+
+// run calls f, unless the reflector has stopped.
+func (b *beside) run(f func()) {
+	if b.begin() {
+		defer b.running.Done()
+		f()
+	}
+}
+
+// start is run on a new goroutine.
+func (b *beside) start(f func()) {
+	if b.begin() {
+		go func() {
+			defer b.running.Done()
+			f()
+		}()
+	}
 }
 
 // stop prevents further calls and waits for running ones.

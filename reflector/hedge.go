@@ -49,7 +49,7 @@ func (p *firstPage[T]) len() int { return len(p.items) + len(p.skipped) }
 func (r *Reflector[T]) startHedge(w *watching[T]) *hedge[T] {
 	h := new(hedge[T])
 	h.ctx, h.cancel = context.WithCancel(w.ctx)
-	go r.beside.run(func() { r.hedgeBeside(w, h) })
+	r.beside.start(func() { r.hedgeBeside(w, h) })
 	return h
 }
 
