@@ -107,7 +107,7 @@ func TestClientSendsNoInitialEvents(t *testing.T) {
 	}
 	for _, initial := range []bool{true, false} {
 		stream := mustWatch(t, from, source.WatchOptions[*corev1.Pod]{SendInitialEvents: initial})
-		if _, err := stream.Next(nil); errors.Is(err, errors.ErrUnsupported) != initial || !errors.Is(err, io.EOF) {
+		if _, err := stream.Next(nil); errors.Is(err, errors.ErrUnsupported) != initial || errors.Is(err, io.EOF) == initial {
 			t.Errorf("initial events: %t: got %v", initial, err)
 		}
 	}

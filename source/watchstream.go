@@ -100,7 +100,7 @@ func errorOf(o runtime.Object) error {
 func (s *watchStream[T]) endOfEvents() error {
 	err := s.end(io.EOF)
 	if err == io.EOF && s.initial {
-		s.err = fmt.Errorf("watch: the client sent no initial events: %w: %w", errors.ErrUnsupported, io.EOF)
+		s.err = fmt.Errorf("watch: the client sent no initial events: %w", errors.ErrUnsupported)
 	}
 	return s.err
 }

@@ -18,7 +18,6 @@ var controllerRuntime = Suite{
 	Name:    "controller-runtime",
 	About:   "controller-runtime's own tests with our cache, against a real control plane",
 	prepare: prepareControllerRuntime,
-	before:  startControlPlane,
 }
 
 // runtimePackages are the packages below pkg whose tests make caches, or managers that do.
@@ -99,6 +98,7 @@ func prepareControllerRuntime(ctx context.Context, o *Options, w *workspace) ([]
 		}
 		packages = append(packages, testPackage{
 			name: name, path: "./pkg/" + name, module: w.folder, folder: folder, specs: specs, flags: []string{"-mod=mod"},
+			start: startControlPlane,
 		})
 	}
 	return packages, nil
@@ -151,16 +151,16 @@ func specsTest(folder string) (string, error) {
 }
 
 // startControlPlane starts a control plane that the package's tests find by their environment.
-func startControlPlane(ctx context.Context, p *testPackage) (end func() error, err error) {
+func startControlPlane(ctx context.Context, p *testPackage) (stop func() error, err error) {
 	plane, err := controlplane.Launch(ctx, controlplane.Options{UnsafeNoFsync: true})
 	if err != nil {
 		return nil, err
 	}
-	end = func() error {
+	stop = func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		return plane.Close(ctx)
 	}
 	p.env = append(slices.Clone(p.env), "USE_EXISTING_CLUSTER=true", "KUBECONFIG="+plane.Kubeconfig())
-	return end, nil
+	return stop, nil
 }

@@ -29,11 +29,13 @@ type testPackage struct {
 	flags []string
 	// env is added to the environment of the tests.
 	env []string
+	// start starts what the tests need, adds to env, and returns what stops it; nil if they need nothing.
+	start func(ctx context.Context, p *testPackage) (stop func() error, err error)
 }
 
 // run runs the tests of a package.
-func (o *Options) run(ctx context.Context, suite string, p testPackage) (Report, error) {
-	r := Report{Suite: suite, Package: p.name, Omitted: p.omitted}
+func (o *Options) run(ctx context.Context, suite string, p testPackage) (r Report, err error) {
+	r = Report{Suite: suite, Package: p.name, Omitted: p.omitted}
 	binary, err := o.build(ctx, p)
 	if err != nil {
 		r.Failures = []Failure{{Test: buildTest, Why: err.Error()}}
@@ -48,6 +50,19 @@ func (o *Options) run(ctx context.Context, suite string, p testPackage) (Report,
 		r.Failures = []Failure{{Test: buildTest, Why: err.Error()}}
 		return r, ctx.Err()
 	}
+	if p.start != nil {
+		stop, startErr := p.start(ctx, &p)
+		if startErr != nil {
+			return r, startErr
+		}
+		defer func() { err = errors.Join(err, stop()) }()
+	}
+	o.runTests(ctx, &r, binary, p, tests)
+	return r, ctx.Err()
+}
+
+// runTests runs tests of a binary, some at a time, and adds their results to a report.
+func (o *Options) runTests(ctx context.Context, r *Report, binary string, p testPackage, tests []string) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, max(1, o.Parallel))
@@ -64,7 +79,6 @@ func (o *Options) run(ctx context.Context, suite string, p testPackage) (Report,
 	wg.Wait()
 	sort.Strings(r.Ran)
 	sort.Slice(r.Failures, func(i, j int) bool { return r.Failures[i].Test < r.Failures[j].Test })
-	return r, ctx.Err()
 }
 
 // buildTest stands for the tests of a package that does not build.

@@ -16,8 +16,6 @@ type Suite struct {
 	About string
 
 	prepare func(ctx context.Context, o *Options, w *workspace) ([]testPackage, error)
-	// before prepares each package's run and returns what ends that; nil if there is nothing to do.
-	before func(ctx context.Context, p *testPackage) (end func() error, err error)
 }
 
 // All are the suites.
@@ -53,7 +51,7 @@ func (s Suite) Run(ctx context.Context, o Options) ([]Report, error) {
 	var reports []Report
 	for _, p := range packages {
 		began := time.Now()
-		r, err := s.runPackage(ctx, &o, p)
+		r, err := o.run(ctx, s.Name, p)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", s.Name, p.name, err)
 		}
@@ -61,21 +59,6 @@ func (s Suite) Run(ctx context.Context, o Options) ([]Report, error) {
 		printReport(o.Progress, r, time.Since(began))
 	}
 	return reports, nil
-}
-
-func (s Suite) runPackage(ctx context.Context, o *Options, p testPackage) (Report, error) {
-	if s.before == nil {
-		return o.run(ctx, s.Name, p)
-	}
-	end, err := s.before(ctx, &p)
-	if err != nil {
-		return Report{}, err
-	}
-	r, err := o.run(ctx, s.Name, p)
-	if endErr := end(); err == nil {
-		err = endErr
-	}
-	return r, err
 }
 
 // printReport writes a line about a package, and one for each failure.
