@@ -118,7 +118,7 @@ func (o *Options) list(ctx context.Context, binary string, p testPackage) ([]str
 }
 
 // specsLimit is the time that all specs of a package may take, in units of Options.Limit.
-const specsLimit = 10
+const specsLimit = 25
 
 // maxHung is how many subtests of a test may hang before the rest of the test is given up.
 const maxHung = 5
