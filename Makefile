@@ -53,7 +53,7 @@ upstream: ## controllers of Kubernetes itself on our informers and on client-go'
 
 SUITES ?= -o SUITES.md
 suites: ## the tests of client-go, controller-runtime and Kubernetes' controllers on our packages, into upstream/SUITES.md; SUITES has arguments, such as "client-go --run Reflector"
-	cd upstream && $(GO) run -tags clientgo_0_36 ./cmd/suites $(SUITES)
+	cd upstream && $(GO) run ./cmd/suites $(SUITES)
 
 MUTANTS ?= 40
 mutants: ## breaks the core in MUTANTS small ways a package and fails if the tests notice less than 95% of them; takes half an hour or so
