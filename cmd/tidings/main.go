@@ -34,7 +34,7 @@ the command line is invalid.`,
 		}
 		return cmd.Help()
 	}
-	root.AddCommand(newTail(), newReplay(), newTimeline(), newDiff(), newBlame(), newMeasure(), newMigrate(), newControllerManager(), newVersion())
+	root.AddCommand(newTail(), newReplay(), newTimeline(), newDiff(), newBlame(), newTop(), newMeasure(), newMigrate(), newControllerManager(), newVersion())
 	return root
 }
 

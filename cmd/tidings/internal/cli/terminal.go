@@ -81,3 +81,14 @@ func PrintableJSON(text []byte) []byte {
 	}
 	return b.Bytes()
 }
+
+// Height returns the number of lines of the terminal, 24 if it is unknown, and 0 if w is not a terminal.
+func Height(w io.Writer) int {
+	if !IsTerminal(w) {
+		return 0
+	}
+	if _, lines, err := term.GetSize(int(w.(*os.File).Fd())); err == nil && lines > 0 {
+		return lines
+	}
+	return 24
+}

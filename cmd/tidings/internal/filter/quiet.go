@@ -67,3 +67,8 @@ func tickOf(e *news.Event, c diff.Change) string {
 	}
 	return ""
 }
+
+// IsUseless reports whether a write changed nothing but times and bookkeeping.
+func IsUseless(e news.Event) bool {
+	return e.Type == news.Modified && !slices.ContainsFunc(e.Changes, func(c diff.Change) bool { return tickOf(&e, c) == "" })
+}
