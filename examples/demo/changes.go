@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,8 +18,9 @@ var tailed = []string{"configmaps", "secrets", "widgets", "pods", "replicasets",
 
 // startTail starts "tidings tail" and waits until it follows everything.
 func startTail(ctx context.Context, out *printer, program, kubeconfig string) (*child, error) {
-	args := []string{"tail", strings.Join(tailed, ","), "--namespace", namespace}
+	args := []string{"tail", strings.Join(tailed, ","), "--namespace", namespace, "--record", recordingFile}
 	out.say("   $ %s %s", filepath.Base(program), strings.Join(args, " "))
+	args[len(args)-1] = recordingOf(program)
 	out.say("   Each line shows what changed, from what to what, and by whom. The values of a secret are never shown.")
 	tail, err := startChild(out, "tail", asPrinted, program, append(args, "--kubeconfig", kubeconfig)...)
 	if err != nil {
@@ -28,6 +31,32 @@ func startTail(ctx context.Context, out *printer, program, kubeconfig string) (*
 		return nil, err
 	}
 	return tail, nil
+}
+
+// recordingFile is the recording of everything that tail shows, in the folder of the program, which is deleted at the end.
+const recordingFile = "demo.tidings"
+
+// replicaSetName is the ReplicaSet whose timeline the demo ends with.
+const replicaSetName = "web"
+
+func recordingOf(program string) string { return filepath.Join(filepath.Dir(program), recordingFile) }
+
+// showTimeline tells, from the recording, what happened to a ReplicaSet and its pods.
+func showTimeline(ctx context.Context, out *printer, program string) error {
+	out.step("Tell from the recording what happened to a ReplicaSet")
+	args := []string{"timeline", "rs/" + replicaSetName, "--tree", "--from", recordingFile}
+	out.say("   $ %s %s", filepath.Base(program), strings.Join(args, " "))
+	args[len(args)-1] = recordingOf(program)
+	text, err := exec.CommandContext(ctx, program, args...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("timeline: %w\n%s", err, text)
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	out.quote("timeline", lines)
+	if !slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, "ReplicaSet "+replicaSetName+"  created") }) {
+		return fmt.Errorf("the timeline does not tell that the ReplicaSet was created:\n%s", text)
+	}
+	return nil
 }
 
 func asPrinted(lines []string) []string { return lines }

@@ -83,7 +83,7 @@ func showControllers(ctx context.Context, out *printer, c *cluster, tail *child,
 // showReplicas has the leader maintain the number of pods.
 func showReplicas(ctx context.Context, out *printer, c *cluster, tail *child) error {
 	out.say("   - create a ReplicaSet of two pods: A creates them, and updates its status")
-	if err := c.createReplicaSet(ctx, "web", 2); err != nil {
+	if err := c.createReplicaSet(ctx, replicaSetName, 2); err != nil {
 		return err
 	}
 	if err := awaitReplicas(ctx, tail, "web", 2, "0 → 2"); err != nil {

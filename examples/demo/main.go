@@ -24,8 +24,6 @@ import (
 )
 
 const (
-	// launchTime limits the start, including both builds. The first build of the control plane takes minutes.
-	launchTime = 20 * time.Minute
 	// showTime limits everything after the start, which takes half a minute.
 	showTime = 3 * time.Minute
 	// closeTime limits the shutdown.
@@ -37,7 +35,7 @@ func main() {
 	defer stop()
 	if err := run(ctx, os.Stdout); err != nil {
 		if ctx.Err() != nil {
-			err = errors.New("interrupted; everything that was started has been stopped")
+			err = errors.New("interrupted; everything that was started has been stopped, and what has been compiled is kept for the next run")
 		}
 		fmt.Fprintln(os.Stderr, "\ndemo:", err)
 		os.Exit(1)
@@ -48,19 +46,17 @@ func run(ctx context.Context, w io.Writer) (err error) {
 	began := time.Now()
 	out := &printer{w: w}
 	out.say("This demo shows Tidings on a real API server, which is deleted afterwards.")
-	launch, cancel := context.WithTimeout(ctx, launchTime)
-	defer cancel()
 
 	out.step("Start a control plane: kube-apiserver and etcd in one process")
 	out.say("   compiling; the first time this takes some minutes, and prints its progress")
-	program, remove, err := buildTidings(launch)
+	program, remove, err := buildTidings(ctx)
 	if err != nil {
 		return err
 	}
 	defer remove()
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	started := time.Now()
-	plane, err := controlplane.Launch(launch, controlplane.Options{Logger: log})
+	plane, err := controlplane.Launch(ctx, controlplane.Options{Logger: log})
 	if err != nil {
 		return err
 	}
@@ -71,7 +67,7 @@ func run(ctx context.Context, w io.Writer) (err error) {
 	}()
 	out.say("   process %d serves %s, ready after %v", plane.PID(), plane.Config().Host, time.Since(started).Round(100*time.Millisecond))
 
-	ctx, cancel = context.WithTimeout(ctx, showTime)
+	ctx, cancel := context.WithTimeout(ctx, showTime)
 	defer cancel()
 	if err := show(ctx, out, program, plane); err != nil {
 		return err
@@ -116,7 +112,10 @@ func show(ctx context.Context, out *printer, program string, plane *controlplane
 	if err := c.compare(ctx, out, mirrors); err != nil {
 		return err
 	}
-	return tail.stop(ctx)
+	if err := tail.stop(ctx); err != nil {
+		return err
+	}
+	return showTimeline(ctx, out, program)
 }
 
 // buildTidings builds the command in a temporary folder, which remove deletes.

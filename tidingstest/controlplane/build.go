@@ -168,6 +168,8 @@ func build(ctx context.Context, logger *slog.Logger, source, path string) error 
 		return err
 	}
 	progress := &buildProgress{}
+	ctx, cancel := progress.untilStalled(ctx)
+	defer cancel()
 	stop := progress.watch(ctx, logger)
 	defer stop()
 	if err := progress.count(ctx, source); err != nil {
@@ -181,7 +183,7 @@ func build(ctx context.Context, logger *slog.Logger, source, path string) error 
 	cmd := goIn(ctx, source, "build", "-v", "-ldflags", stamp, "-o", unfinished, ".")
 	cmd.Stderr = progress
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%w: %s", err, progress.messages())
+		return progress.explain(ctx, err)
 	}
 	return os.Rename(unfinished, path)
 }

@@ -35,7 +35,7 @@ func (p *buildProgress) count(ctx context.Context, source string) error {
 	cmd.Stderr = p
 	out, err := cmd.Output()
 	if err != nil {
-		return fmt.Errorf("%w: %s", err, p.messages())
+		return p.explain(ctx, err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,4 +116,49 @@ func (p *buildProgress) log(ctx context.Context, logger *slog.Logger, elapsed ti
 		attrs = append(attrs, "latest", p.latest)
 	}
 	logger.InfoContext(ctx, "still building the control plane", attrs...)
+}
+
+// stallTime is how long a build may go without downloading or compiling anything. There is no other limit: a first build takes as long
+// as the machine needs.
+const stallTime = 20 * time.Minute
+
+// errStalled is the cause with which the context of a stalled build ends.
+var errStalled = fmt.Errorf("nothing has been downloaded or compiled for %v", stallTime)
+
+// untilStalled returns a context that ends once the build makes no progress.
+func (p *buildProgress) untilStalled(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() { // ends with ctx, which the caller cancels
+		ticks := time.NewTicker(progressEvery)
+		defer ticks.Stop()
+		last, since := p.done(), time.Now()
+		for {
+			select {
+			case <-ticks.C:
+			case <-ctx.Done():
+				return
+			}
+			if now := p.done(); now != last {
+				last, since = now, time.Now()
+			} else if time.Since(since) >= stallTime {
+				cancel(errStalled)
+			}
+		}
+	}()
+	return ctx, func() { cancel(context.Canceled) }
+}
+
+// done returns how much has been done: modules downloaded and packages compiled.
+func (p *buildProgress) done() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.downloaded + p.compiled
+}
+
+// explain returns the error of a go command that failed, or why it was killed.
+func (p *buildProgress) explain(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("the build was ended: %w; what has been compiled is kept: run it again, and it goes on from there", context.Cause(ctx))
+	}
+	return fmt.Errorf("%w: %s", err, p.messages())
 }
