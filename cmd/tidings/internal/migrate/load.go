@@ -79,7 +79,12 @@ func reasons(pkg *packages.Package) []packages.Error {
 	if len(placed) == 0 {
 		placed = pkg.Errors
 	}
-	return placed[:min(len(placed), 3)]
+	return slices.Clone(placed[:min(len(placed), 3)])
+}
+
+// followsFromUnresolved reports whether an error only says that an import has failed, or repeats why.
+func followsFromUnresolved(err packages.Error) bool {
+	return err.Kind == packages.ListError || strings.Contains(err.Msg, "could not import ")
 }
 
 // position parses a position as the go command prints it: "file:line:column", or "-".

@@ -35,7 +35,8 @@ type Result struct {
 	// Notes say what is left alone, and why, sorted by position.
 	Notes []Note
 	// Broken is set if packages do not build, so that they could not be analyzed. Notes name them.
-	Broken bool
+	Broken     bool
+	unresolved bool // the go command could not resolve an import
 	// Unwritten is the number of files that Write could not change.
 	Unwritten int
 }
@@ -60,11 +61,15 @@ type Note struct {
 
 // Run determines what to change. It writes nothing. It returns an error if nothing could be analyzed.
 func Run(ctx context.Context, opts Options) (*Result, error) {
+	if err := checkVersions(opts.Dir, neededClientGo()); err != nil {
+		return nil, err
+	}
 	pkgs, err := load(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
 	r := &Result{}
+	r.addUnresolved(pkgs)
 	seen := map[string]bool{} // files and errors
 	for _, pkg := range pkgs {
 		if len(pkg.Errors) > 0 {
@@ -119,6 +124,22 @@ func (r *Result) add(f *file, overlay map[string][]byte) error {
 	return nil
 }
 
+// addUnresolved notes, first and once, what the go command could not find or download: every package that imports it has errors that
+// follow from that.
+func (r *Result) addUnresolved(pkgs []*packages.Package) {
+	seen := map[string]bool{}
+	packages.Visit(pkgs, nil, func(pkg *packages.Package) {
+		for _, err := range pkg.Errors {
+			compiled := strings.HasPrefix(err.Msg, "# ") // the output of a compiler about the package itself
+			if err.Kind == packages.ListError && !compiled && !seen[err.Msg] {
+				seen[err.Msg] = true
+				r.unresolved = true
+				r.Notes = append(r.Notes, Note{Text: "the go command: " + err.Msg})
+			}
+		}
+	})
+}
+
 // addBroken notes why a package cannot be analyzed.
 func (r *Result) addBroken(pkg *packages.Package, seen map[string]bool) {
 	r.Broken = true
@@ -126,7 +147,11 @@ func (r *Result) addBroken(pkg *packages.Package, seen map[string]bool) {
 	if pkg.ForTest == pkg.PkgPath {
 		text = "the tests of package " + pkg.PkgPath + " do not build, and are left alone: "
 	}
-	for _, err := range reasons(pkg) {
+	found := reasons(pkg)
+	if r.unresolved {
+		found = slices.DeleteFunc(found, followsFromUnresolved)
+	}
+	for _, err := range found {
 		if place := err.Pos + err.Msg; !seen[place] { // otherwise the package has the same error
 			seen[place] = true
 			r.Notes = append(r.Notes, Note{position(err.Pos), text + err.Msg})

@@ -13,18 +13,15 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// clientGo is the module whose version decides which release of Tidings a program can use.
+// clientGoModule is the module whose version decides which release of Tidings a program can use.
 const clientGoModule = "k8s.io/client-go"
 
 // checkVersions returns an error if the go.mod of the program in dir holds client-go below the version that Tidings needs: then no
-// change of imports helps, and what has to be run first is said. It returns nil if there is no go.mod or it does not say.
-func checkVersions(dir string) error {
+// change of imports helps, and what has to be run first is said. It returns nil if there is no go.mod or it does not say, and if
+// need is "".
+func checkVersions(dir, need string) error {
 	path, file := moduleOf(dir)
-	if file == nil {
-		return nil
-	}
-	need := neededClientGo()
-	if need == "" {
+	if file == nil || need == "" {
 		return nil
 	}
 	for _, r := range file.Replace {
