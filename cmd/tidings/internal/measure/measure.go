@@ -62,7 +62,7 @@ func Run(ctx context.Context, config *rest.Config, opts Options) (Report, error)
 		return Report{}, fmt.Errorf("cannot use the kubeconfig: %w", err)
 	}
 	kinds := builtinKinds()
-	report := Report{Resources: []Result{}, Failures: []Failure{}}
+	report := Report{Resources: []Result{}, Failures: []Failure{}, everywhere: len(opts.Namespaces) == 0}
 	for _, r := range opts.Resources {
 		result, err := measure(ctx, f, kinds, r, opts)
 		switch {

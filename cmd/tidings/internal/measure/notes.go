@@ -66,7 +66,8 @@ func (r Report) explainRatio() string {
 		return ""
 	case ours > 2*theirs:
 		each := (ours - theirs) / uint64(len(r.Resources))
-		return fmt.Sprintf("There are too few objects to save anything: most of what Tidings takes is the fixed size of its decoders, about %s for each resource.\n", size(each))
+		return fmt.Sprintf("There are too few objects to save anything: most of what Tidings takes is the fixed size of its decoders, about %s for each resource.\n", size(each)) +
+			r.explainBreakEven()
 	default:
 		var bytes, shared uint64
 		for _, result := range r.Resources {
@@ -74,4 +75,28 @@ func (r Report) explainRatio() string {
 		}
 		return fmt.Sprintf("Tidings saves nothing on these objects, because they have little in common: only %s of their bytes also occur in another object.\n", percent(shared, bytes))
 	}
+}
+
+// typicalSaving is the share of client-go's cache that Tidings saves of objects that have much in common, as built-in ones do.
+const typicalSaving = 0.5
+
+// explainBreakEven says from how many objects on moving saves memory: when what is saved of each pays for the decoders.
+func (r Report) explainBreakEven() string {
+	t := r.Total
+	each := float64(t.ClientGo.CacheBytes) / float64(max(t.Objects, 1))
+	fixed := float64(t.Tidings.CacheBytes) - (1-typicalSaving)*float64(t.ClientGo.CacheBytes)
+	if each <= 0 || fixed <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("Moving saves memory from about %d objects of this size on, if Tidings saves half of each, as usual for built-in types.\n",
+		roundUp(int64(fixed/(typicalSaving*each))))
+}
+
+// roundUp rounds an estimate up to two digits.
+func roundUp(n int64) int64 {
+	unit := int64(1)
+	for n/unit >= 100 {
+		unit *= 10
+	}
+	return (n + unit - 1) / unit * unit
 }

@@ -20,6 +20,8 @@ const (
 
 // Report is the result of a measurement. Its JSON form is documented in docs/measure.md.
 type Report struct {
+	everywhere bool // all namespaces were asked for
+
 	// Resources are the measured resources, in the requested order.
 	Resources []Result `json:"resources"`
 	// Failures are the resources that could not be measured.

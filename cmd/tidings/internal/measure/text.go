@@ -29,11 +29,39 @@ func (r Report) Text(fields, width int) string {
 			b.WriteByte('\n')
 		}
 		b.WriteString("Not measured:\n")
-		for _, f := range r.Failures {
+		b.WriteString(r.failures(width))
+	}
+	return b.String()
+}
+
+// manyForbidden is from how many resources on that may not be listed the reason is given once.
+const manyForbidden = 4
+
+// failures says why resources could not be measured: each, or once for all if the user may list none of them.
+func (r Report) failures(width int) string {
+	var b strings.Builder
+	var names []string
+	for _, f := range r.Failures {
+		if f.Forbidden {
+			names = append(names, cli.Printable(f.Resource))
+		}
+	}
+	together := len(names) >= manyForbidden
+	for _, f := range r.Failures {
+		if !f.Forbidden || !together {
 			fmt.Fprintf(&b, "  %s: %s\n", cli.Printable(f.Resource), cli.Printable(f.Message))
 		}
 	}
-	return b.String()
+	if !together {
+		return b.String()
+	}
+	text := "You may not list " + strings.Join(names, ", ")
+	if r.everywhere {
+		text += " in all namespaces. If you may in one of them, name it: tidings measure -n NAMESPACE"
+	} else {
+		text += " in these namespaces; ask for the verb list on them, or name the resources that you may list"
+	}
+	return b.String() + wrap(text+".", width) + "\n"
 }
 
 // table writes a row for each resource, and returns the names of the columns for which there was no room.
