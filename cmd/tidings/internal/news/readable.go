@@ -40,6 +40,12 @@ func readable(changes []diff.Change) (groups []readableGroup) {
 			}
 			continue
 		}
+		if text, ok := deletionText(c, changes); ok {
+			if text != "" {
+				groups = append(groups, readableGroup{c, text})
+			}
+			continue
+		}
 		kind, name, depth := element(c)
 		var text string
 		switch kind {
@@ -64,6 +70,34 @@ func readable(changes []diff.Change) (groups []readableGroup) {
 		}
 	}
 	return groups
+}
+
+// deletionText describes the fields that the server sets when an object is to be deleted, as one text: ok is set for each of
+// them, and text for the first.
+func deletionText(c diff.Change, changes []diff.Change) (text string, ok bool) {
+	if c.Op != diff.Added || len(c.Path) != 2 || c.Path[0].Field != "metadata" {
+		return "", false
+	}
+	const grace, timestamp = "deletionGracePeriodSeconds", "deletionTimestamp"
+	find := func(name string) any {
+		i := slices.IndexFunc(changes, func(c diff.Change) bool { return len(c.Path) == 2 && c.Path[1].Field == name && c.Op == diff.Added })
+		if i < 0 {
+			return nil
+		}
+		return changes[i].New
+	}
+	at, period := find(timestamp), find(grace)
+	switch {
+	case at == nil:
+		return "", false
+	case c.Path[1].Field == timestamp:
+		text = fmt.Sprint("being deleted since ", at)
+		if period != nil {
+			text = fmt.Sprintf("being deleted: until %v, a grace period of %vs", at, period)
+		}
+		return cli.Printable(text), true
+	}
+	return "", c.Path[1].Field == grace
 }
 
 // newConditions describes the conditions of an object that had none before.
