@@ -103,6 +103,7 @@ func (x *exchange) decodeObject(v validation) (object.Object, error) {
 		return nil, err
 	}
 	o.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+	rest.Received(o.(object.Object))
 	return o.(object.Object), nil
 }
 

@@ -100,6 +100,7 @@ func full(e protocol.Encoding) protocol.Encoding {
 
 // checkPatched checks what a patch must not change.
 func (x *exchange) checkPatched(o object.Object, v validation) error {
+	rest.Received(o)
 	if u, ok := o.(*unstructured.Unstructured); ok {
 		if err := x.checkCustom(u); err != nil {
 			return err

@@ -142,7 +142,7 @@ func checkFinalizers(request Request, o object.Object) (errs field.ErrorList) {
 // nameRule returns the name validation of a resource.
 func nameRule(r schema.GroupResource) validation.ValidateNameFunc {
 	switch {
-	case r.Group == "rbac.authorization.k8s.io":
+	case r.Group == "rbac.authorization.k8s.io", r.Group == "" && r.Resource == "events":
 		return isPathSegment
 	case r.Resource == "namespaces" || r.Resource == "services":
 		return validation.NameIsDNSLabel

@@ -11,6 +11,28 @@ import (
 // NewObject returns an empty object of a resource's kind.
 func NewObject(r *api.Resource) object.Object { return r.New() }
 
+// Received makes of an object that a client has sent what the server takes it for. The texts of a Secret become data, which is all that is
+// kept, and it has a type.
+func Received(o object.Object) {
+	secret, ok := o.(*corev1.Secret)
+	if !ok {
+		return
+	}
+	if secret.Type == "" {
+		secret.Type = corev1.SecretTypeOpaque
+	}
+	if len(secret.StringData) == 0 {
+		return
+	}
+	if secret.Data == nil {
+		secret.Data = make(map[string][]byte)
+	}
+	for key, text := range secret.StringData {
+		secret.Data[key] = []byte(text)
+	}
+	secret.StringData = nil
+}
+
 // toStorage sets a custom object to its storage version.
 func toStorage(r *api.Resource, o object.Object) {
 	if !r.BuiltIn {
