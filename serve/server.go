@@ -12,6 +12,9 @@ import (
 	"sync"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
@@ -146,6 +149,35 @@ func (s *Server) Run(ctx context.Context) {
 	running.Wait()
 	s.client.CloseIdleConnections()
 	s.forwarder.close()
+}
+
+// MissingRights returns what the replica's own user lacks, a sentence each.
+func (s *Server) MissingRights(ctx context.Context) (missing []string, err error) {
+	needed := []authorizationv1.ResourceAttributes{
+		{Verb: "create", Group: "authentication.k8s.io", Resource: "tokenreviews"},
+		{Verb: "create", Group: "authorization.k8s.io", Resource: "subjectaccessreviews"},
+	}
+	for _, name := range s.options.Resources {
+		exact, group := schema.ParseResourceArg(name)
+		if exact != nil {
+			group = exact.GroupResource()
+		}
+		for _, verb := range []string{"list", "watch"} {
+			needed = append(needed, authorizationv1.ResourceAttributes{Verb: verb, Group: group.Group, Resource: group.Resource})
+		}
+	}
+	for _, right := range needed {
+		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &right}}
+		review, err := s.clientset.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		if err != nil {
+			return nil, err
+		}
+		if !review.Status.Allowed {
+			name := schema.GroupResource{Group: right.Group, Resource: right.Resource}
+			missing = append(missing, fmt.Sprintf("its cluster role must allow to %s %s in all namespaces", right.Verb, name))
+		}
+	}
+	return missing, nil
 }
 
 // Shutdown ends all watches with a bookmark, so that their clients resume elsewhere without a list. It is idempotent and does not wait:

@@ -73,6 +73,13 @@ func (f *flags) run(ctx context.Context, c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	missing, err := server.MissingRights(ctx)
+	if err != nil {
+		return fmt.Errorf("what this program may do: %w", err)
+	}
+	for _, right := range missing {
+		f.Logger.ErrorContext(ctx, right)
+	}
 	listener, err := net.Listen("tcp", f.listen)
 	if err != nil {
 		return fmt.Errorf("%w; --listen takes another address", err)
