@@ -1,5 +1,45 @@
 // Package controller runs reconcile loops: it turns changes of cached objects into keys, and calls a function for
-// each key until the actual state matches the desired one.
+// each key until the actual state matches the desired one. A whole controller, which labels each ConfigMap with the number of its entries:
+//
+//	func run(ctx context.Context, config *rest.Config) error {
+//		op, err := operator.New(config, operator.Options{})
+//		if err != nil {
+//			return err
+//		}
+//		maps, err := tidings.Informer[*corev1.ConfigMap](op.Factory, tidings.Scope{})
+//		if err != nil {
+//			return err
+//		}
+//		writes, err := client.New[*corev1.ConfigMap](op.Config, corev1.SchemeGroupVersion.WithResource("configmaps"))
+//		if err != nil {
+//			return err
+//		}
+//		reconcile := func(ctx context.Context, key tidings.Key) (controller.Result, error) {
+//			cached, ok := maps.Get(key)
+//			if !ok {
+//				return controller.Result{}, nil // it was deleted
+//			}
+//			want := fmt.Sprint(len(cached.Data))
+//			if cached.Labels["entries"] == want {
+//				return controller.Result{}, nil
+//			}
+//			m := cached.DeepCopy() // objects in a cache are read-only
+//			m.Labels = map[string]string{"entries": want}
+//			_, err := writes.Update(ctx, m) // not reconciled again before the cache has seen this
+//			return controller.Result{}, err // an error is logged, and the key retried
+//		}
+//		c := controller.New("entries", reconcile, controller.Options{})
+//		if err := errors.Join(controller.WatchKeys(c, maps), op.Manager.Add(c)); err != nil {
+//			return err
+//		}
+//		return op.Run(ctx)
+//	}
+//
+// In controller-runtime's terms: [New] is builder.NewControllerManagedBy, [WatchKeys] is For, [Watch] with [Owner] is Owns, [Watch] is Watches,
+// [Use] has no counterpart, [Manager] is manager.Manager, and [Reconciler] is reconcile.Func with a key instead of a Request. [TrackWrites] is what
+// its read-your-writes is for. The program's other packages: operator puts the parts together, client writes.
+//
+// What happens to a change:
 //
 //	caches ──deltas──► predicates ──► mapper ──► queue ──► gate ──► reconcile ──► result
 //	                                               ▲        │            │          │

@@ -17,7 +17,8 @@ func Self[T object.Object](obj T, enqueue func(object.Key)) {
 	enqueue(object.KeyOf(obj))
 }
 
-// Owner maps an object to its controlling owner of the given kind, in the object's own namespace.
+// Owner is controller-runtime's handler.EnqueueRequestForOwner with OnlyControllerOwner: it maps an object to its controlling owner of the given
+// kind, in the object's own namespace.
 //
 // If the owner in the cache has another UID than the reference, it is another object with the same name, and is not enqueued. If
 // the cache is merely behind, the actual owner is enqueued when it arrives there, provided that the controller
@@ -54,7 +55,7 @@ func enqueueOwner[O object.Object](obj metav1.Object, namespace string, owners C
 // Predicate reports whether a change matters.
 type Predicate[T object.Object] func(d object.Delta[T]) bool
 
-// GenerationChanged is a Predicate that ignores updates that did not change the spec, such as those of the status: the API server
+// GenerationChanged is controller-runtime's GenerationChangedPredicate: it ignores updates that did not change the spec, such as those of the status: the API server
 // increments metadata.generation when the spec changes. It is not for kinds without a generation, such as
 // ConfigMaps, nor for controllers that depend on labels or annotations.
 func GenerationChanged[T object.Object](d object.Delta[T]) bool {

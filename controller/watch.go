@@ -15,8 +15,8 @@ import (
 	"github.com/tidings/tidings/workqueue"
 )
 
-// Watch makes changes in the cache trigger reconciles of the keys that the mapper returns, if
-// all predicates accept the change. It also makes the controller use the cache, see Use.
+// Watch is controller-runtime's Watches, and with the mapper Owner its Owns: changes in the cache trigger reconciles of the keys that the
+// mapper returns, if all predicates accept the change. It also makes the controller use the cache, see Use.
 //
 // No change is lost because of a panic. If the mapper panics for a state of an object, that is counted, logged and reported by
 // Readyz, and the mapper is called again: after a second, then with increasing delays up to 5 minutes, and whenever the
@@ -34,8 +34,8 @@ func Watch[T object.Object](c *Controller, cache Cache[T], mapper Mapper[T], pre
 	return c.addSource(newWatch(cache, mapper, predicates...), nil)
 }
 
-// WatchKeys makes every change in the cache trigger a reconcile of the changed object's key. It is like Watch with the mapper Self, but
-// does not look at objects, so that a cache with a memory budget need not open them. Its errors are those of Watch.
+// WatchKeys is controller-runtime's For: every change in the cache triggers a reconcile of the changed object's key. It is like Watch with the
+// mapper Self, but does not look at objects, so that a cache with a memory budget need not open them. Its errors are those of Watch.
 func WatchKeys[T object.Object](c *Controller, cache Cache[T]) error {
 	if cache == nil {
 		return c.addSource(nil, errors.New("WatchKeys needs a cache"))
@@ -45,9 +45,9 @@ func WatchKeys[T object.Object](c *Controller, cache Cache[T]) error {
 	return c.addSource(w, nil)
 }
 
-// Use declares a cache that the controller reads, or reports writes for, without being triggered by it: Run waits
-// for it to sync, it counts for the controller's health, and keys that wait for own writes are rechecked when it changes. Like
-// WatchKeys, it does not look at objects. Its errors are those of Watch.
+// Use declares a cache that the controller reads, or writes to, without being triggered by it; controller-runtime's client does that when an
+// object is first read. Run waits for the cache to sync, it counts for the controller's health, and keys that wait for own writes are
+// rechecked when it changes. Like WatchKeys, it does not look at objects. Its errors are those of Watch.
 func Use[T object.Object](c *Controller, cache Cache[T]) error {
 	if cache == nil {
 		return c.addSource(nil, errors.New("Use needs a cache"))

@@ -15,10 +15,11 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// Wrote reports that the reconcile with the context ctx has created, updated or patched an object; written is the API
-// server's response. The reconcile's key is not reconciled again before the cache has seen that state or, if the cache does not
-// cover the object, no longer holds it. If the cache neither covers nor holds the object, there is nothing to wait for. A write
-// that removed the last finalizer of an object that is being deleted has removed the object: then the cache must lack it.
+// Wrote reports a write that no transport of TrackWrites can notice: the reconcile with the context ctx has created, updated or patched an
+// object, and written is the API server's response. The reconcile's key is not reconciled again before the cache has seen that
+// state or, if the cache does not cover the object, no longer holds it. If the cache neither covers nor holds the object, there is nothing
+// to wait for. A write that removed the last finalizer of an object that is being deleted has removed the object: then the
+// cache must lack it.
 //
 // It is safe for concurrent use. With a context that does not come from a reconcile it does nothing.
 func Wrote[T object.Object](ctx context.Context, cache Cache[T], written T) {
