@@ -1,17 +1,27 @@
 package tidings_test
 
 import (
+	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 )
 
-// TestTranslation keeps README.zh-CN.md in step with README.md: sections, code except for comments, links, and
+// TestTranslation keeps the Chinese pages in step with the English ones: sections, code except for comments, links, and
 // words in the text that are formatted as code.
 func TestTranslation(t *testing.T) {
-	original, translation := readPage(t, "README.md"), readPage(t, "README.zh-CN.md")
+	for _, folder := range []string{".", "examples"} {
+		t.Run(folder, func(t *testing.T) { testTranslation(t, folder) })
+	}
+}
+
+func testTranslation(t *testing.T, folder string) {
+	original := readPage(t, filepath.Join(folder, "README.md"))
+	translation := readPage(t, filepath.Join(folder, "README.zh-CN.md"))
 	for what, parts := range map[string]func(page) []string{
 		"sections": page.sections, "code": page.code, "links": page.links, "pictures": page.pictures, "names in the text": page.quoted,
 	} {
@@ -24,13 +34,53 @@ func TestTranslation(t *testing.T) {
 		}
 	}
 	for _, target := range original.links() {
-		if _, err := os.Stat(target); err != nil && !strings.Contains(target, "://") {
+		if err := checkLink(folder, target); err != nil {
 			t.Errorf("a link leads nowhere: %v", err)
 		}
+	}
+	if folder != "." {
+		return
 	}
 	if len(original.sections()) < 5 || len(original.code()) < 5 || len(original.links()) < 5 || len(original.quoted()) < 5 {
 		t.Error("README.md was not read as it should be")
 	}
+}
+
+// checkLink returns an error unless a link leads to a file, or to a heading of a page.
+func checkLink(folder, target string) error {
+	file, anchor, _ := strings.Cut(target, "#")
+	file = filepath.Join(folder, file)
+	if strings.Contains(target, "://") {
+		return nil
+	}
+	text, err := os.ReadFile(file)
+	if info, e := os.Stat(file); e == nil && info.IsDir() && anchor == "" {
+		return nil
+	}
+	if err != nil || anchor == "" {
+		return err
+	}
+	for line := range strings.Lines(string(text)) {
+		if title := strings.TrimLeft(line, "#"); title != line && anchorOf(title) == anchor {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s has no heading for #%s", file, anchor)
+}
+
+// anchorOf returns the anchor that a heading has on a page.
+func anchorOf(title string) string {
+	title = strings.ToLower(strings.TrimSpace(title))
+	keep := func(r rune) rune {
+		switch {
+		case unicode.IsLetter(r), unicode.IsNumber(r), r == '-', r == '_':
+			return r
+		case r == ' ':
+			return '-'
+		}
+		return -1
+	}
+	return strings.Map(keep, title)
 }
 
 // page is a page in Markdown, as code blocks and the text around them.
@@ -76,12 +126,14 @@ func (p page) code() (blocks []string) {
 	return blocks
 }
 
-// links are the targets of links, in order, except for those between the two pages.
+// links are the targets of links, in order, except for those between the two pages and within one. Both pages may lead to a
+// page in their own language.
 func (p page) links() (targets []string) {
 	for _, m := range link.FindAllStringSubmatch(p.text, -1) {
-		if !strings.HasPrefix(m[1], "README") {
-			targets = append(targets, m[1])
+		if strings.HasPrefix(m[1], "README") || strings.HasPrefix(m[1], "#") {
+			continue
 		}
+		targets = append(targets, strings.Replace(m[1], "README.zh-CN.md", "README.md", 1))
 	}
 	return targets
 }
