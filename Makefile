@@ -60,8 +60,8 @@ mutants: ## breaks the core in MUTANTS small ways a package and fails if the tes
 	@for pkg in deltafifo object reflector source store workqueue internal/wire/proto internal/wire/json; do \
 	  $(GO) run ./internal/mutants -n $(MUTANTS) ./$$pkg || failed=1; done; \
 	$(GO) run ./internal/mutants -n $(MUTANTS) -tests "./internal/tree ./store" ./internal/tree || failed=1; \
-	$(GO) run ./internal/mutants -n $(MUTANTS) -tests ". ./internal/engine" ./internal/engine || failed=1; \
-	$(GO) run ./internal/mutants -n $(MUTANTS) -tests ". ./internal/engine" . || failed=1; \
+	$(GO) run ./internal/mutants -n $(MUTANTS) -tests "./promises ./internal/engine" ./internal/engine || failed=1; \
+	$(GO) run ./internal/mutants -n $(MUTANTS) -tests "./promises ./internal/engine" . || failed=1; \
 	for pkg in controller replicaset; do $(GO) run ./internal/mutants -n $(MUTANTS) ./$$pkg || failed=1; done; exit $${failed:-0}
 
 reliability: ## how long after faults the cache is current again, and what a herd asks for; writes the tables of docs/reliability.md

@@ -1,8 +1,0 @@
-//go:build !unix
-
-package tidings_test
-
-import "time"
-
-// processTime is 0 where the process's CPU time is not available.
-func processTime() time.Duration { return 0 }

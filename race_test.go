@@ -1,5 +1,0 @@
-//go:build race
-
-package tidings_test
-
-func init() { raceEnabled = true }
