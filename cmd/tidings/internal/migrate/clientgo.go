@@ -14,7 +14,7 @@ const (
 	clientGo = "k8s.io/client-go/"
 )
 
-// replacement is a package that has every name of one of client-go's.
+// replacement is a package that has every name of one of client-go's, except for lackedByOurs.
 type replacement struct {
 	path string
 	// changes reports whether a name behaves differently in the new package. Migrating a file that uses no such name gains
@@ -71,7 +71,8 @@ func (f *file) clientGo() {
 			f.noteOtherEngine(path, used[path])
 			continue
 		}
-		f.edits = append(f.edits, edit{from: spec.Path.Pos(), to: spec.Path.End(), text: strconv.Quote(to.path), about: path})
+		text := strconv.Quote(to.path) + f.keepLacked(spec, path, used[path])
+		f.edits = append(f.edits, edit{from: spec.Path.Pos(), to: spec.Path.End(), text: text, about: path})
 		f.requires = append(f.requires, ours)
 	}
 }

@@ -20,3 +20,5 @@ func MetaNamespaceKeyFunc(any) (string, error) { return "", nil }
 type Reflector struct{}
 
 func NewReflector(lw, example any, store Store, resync int) *Reflector { return nil }
+
+func ShutDownEventHandler(informer any) error { return nil }
