@@ -1,11 +1,11 @@
-// Package client reads and writes objects of one Go type at the API server: built-in types, types of custom resources, unstructured
-// objects. It needs no generated code and no scheme.
+// Package client reads and writes objects of one Go type at the API server: built-in types, types of custom
+// resources, unstructured objects. It needs no generated code and no scheme.
 //
 //	websites, err := client.New[*Website](config, groupVersion.WithResource("websites"))
 //	site, err := websites.Create(ctx, &Website{...})
 //
-// It is what controller-runtime's client.Client and client-go's typed clients are for: writes, and the rare read that must not come from a
-// cache. Errors of the server are those of k8s.io/apimachinery/pkg/api/errors.
+// It is what controller-runtime's client.Client and client-go's typed clients are for: writes, and the rare read
+// that must not come from a cache. Errors of the server are those of k8s.io/apimachinery/pkg/api/errors.
 package client
 
 import (
@@ -24,16 +24,17 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// Client reads and writes the objects of one resource. Its methods return what the server answered, never what they were given, which they do not
-// change. They are safe for concurrent use.
+// Client reads and writes the objects of one resource. Its methods return what the server answered, never what they
+// were given, which they do not change. They are safe for concurrent use.
 type Client[T object.Object] struct {
 	rest     rest.Interface
 	resource schema.GroupVersionResource
 	kind     string // "" for unstructured objects, which have theirs
 }
 
-// New returns a client for the resource at config's API server, which is not modified. T is named after its kind, as all types in
-// k8s.io/api are, or is *unstructured.Unstructured; other objects that do not set their kind need a type of that name.
+// New returns a client for the resource at config's API server, which is not modified. T is named after its kind, as
+// all types in k8s.io/api are, or is *unstructured.Unstructured; other objects that do not set their kind need a
+// type of that name.
 func New[T object.Object](config *rest.Config, resource schema.GroupVersionResource) (*Client[T], error) {
 	t := reflect.TypeFor[T]()
 	if t.Kind() != reflect.Pointer || resource.Resource == "" || resource.Version == "" {
@@ -70,8 +71,8 @@ func (c *Client[T]) Create(ctx context.Context, obj T) (T, error) {
 	return c.send(ctx, c.rest.Post(), object.Key{Namespace: obj.GetNamespace()}, obj)
 }
 
-// Update replaces the object except for its status, if the kind has the subresource. It fails with a conflict if the object has changed since the
-// state that obj was made from.
+// Update replaces the object except for its status, if the kind has the subresource. It fails with a conflict if the
+// object has changed since the state that obj was made from.
 func (c *Client[T]) Update(ctx context.Context, obj T) (T, error) {
 	return c.send(ctx, c.rest.Put(), object.KeyOf(obj), obj)
 }
@@ -86,8 +87,8 @@ func (c *Client[T]) Patch(ctx context.Context, key object.Key, t types.PatchType
 	return c.do(ctx, c.request(c.rest.Patch(t), key).SubResource(subresources...).Body(data))
 }
 
-// Delete deletes the object. If obj has a uid, another object with its name is not deleted: that is a conflict. Objects with finalizers or a grace
-// period only begin to end.
+// Delete deletes the object. If obj has a uid, another object with its name is not deleted: that is a conflict.
+// Objects with finalizers or a grace period only begin to end.
 func (c *Client[T]) Delete(ctx context.Context, obj T, options metav1.DeleteOptions) error {
 	if uid := obj.GetUID(); uid != "" && options.Preconditions == nil {
 		options.Preconditions = &metav1.Preconditions{UID: &uid}

@@ -66,7 +66,7 @@ func TestCustomResource(t *testing.T) {
 	w.Spec.Size, w.Status.Ready = 3, true
 	w = must(c.Update(t.Context(), w))
 	w.Status.Ready = true
-	w = must(c.UpdateStatus(t.Context(), w))
+	must(c.UpdateStatus(t.Context(), w))
 	w = must(c.Patch(t.Context(), key, types.MergePatchType, []byte(`{"spec":{"size":4}}`)))
 	if got := must(c.Get(t.Context(), key)); got.Spec.Size != 4 || !got.Status.Ready || got.ResourceVersion != w.ResourceVersion {
 		t.Errorf("got %+v", got)

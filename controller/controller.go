@@ -18,13 +18,15 @@ import (
 // newest state from the caches: there may have been any number of other changes since the one that triggered it, and
 // the object may be gone. It may be called again at any time, so it must be idempotent.
 //
-// It is called by several workers concurrently, but never for the same key. It must return soon after ctx has ended. An error that says
-// just that client-go's own rate limit (rest.Config's QPS) left no time for a request is no failure: the key is tried again a second later.
+// It is called by several workers concurrently, but never for the same key. It must return soon after ctx has ended.
+// An error that says just that client-go's own rate limit (rest.Config's QPS) left no time for a request is no
+// failure: the key is tried again a second later.
 type Reconciler func(ctx context.Context, key object.Key) (Result, error)
 
 // Result is the result of a successful reconcile.
 type Result struct {
-	// RequeueAfter is the time after which to reconcile the key again even if nothing changes. Zero or less means never.
+	// RequeueAfter is the time after which to reconcile the key again even if nothing changes. Zero or less means
+	// never.
 	RequeueAfter time.Duration
 }
 
@@ -37,8 +39,8 @@ type Options struct {
 	Timeout time.Duration
 	// SyncTimeout is how long Run waits for the caches to sync before it fails. Zero means 2 minutes.
 	SyncTimeout time.Duration
-	// StopTimeout is how long Run waits for its workers and mappers to return after its context has ended. Zero means 30 seconds.
-	// A leader that has lost its lease waits no longer than the remaining time of the lease.
+	// StopTimeout is how long Run waits for its workers and mappers to return after its context has ended. Zero
+	// means 30 seconds. A leader that has lost its lease waits no longer than the remaining time of the lease.
 	StopTimeout time.Duration
 	// MaxGateWait is how long after its last write a key waits for the caches to see its writes. After that it is
 	// reconciled nevertheless, which is logged and counted. Zero means 10 seconds; a negative value means no waiting.
@@ -69,8 +71,8 @@ var (
 	ErrStillRunning = errors.New("work is still running")
 )
 
-// Controller calls a Reconciler for keys of objects that change in its caches. Set it up with Watch and Use, then call Run.
-// Its methods are safe for concurrent use.
+// Controller calls a Reconciler for keys of objects that change in its caches. Set it up with Watch and Use, then
+// call Run. Its methods are safe for concurrent use.
 type Controller struct {
 	name      string
 	reconcile Reconciler

@@ -1,5 +1,6 @@
 // Package controller runs reconcile loops: it turns changes of cached objects into keys, and calls a function for
-// each key until the actual state matches the desired one. A whole controller, which labels each ConfigMap with the number of its entries:
+// each key until the actual state matches the desired one. A whole controller, which labels each ConfigMap with the
+// number of its entries:
 //
 //	func run(ctx context.Context, config *rest.Config) error {
 //		op, err := operator.New(config, operator.Options{})
@@ -35,9 +36,10 @@
 //		return op.Run(ctx)
 //	}
 //
-// In controller-runtime's terms: [New] is builder.NewControllerManagedBy, [WatchKeys] is For, [Watch] with [Owner] is Owns, [Watch] is Watches,
-// [Use] has no counterpart, [Manager] is manager.Manager, and [Reconciler] is reconcile.Func with a key instead of a Request. [TrackWrites] is what
-// its read-your-writes is for. The program's other packages: operator puts the parts together, client writes.
+// In controller-runtime's terms: [New] is builder.NewControllerManagedBy, [WatchKeys] is For, [Watch] with [Owner]
+// is Owns, [Watch] is Watches, [Use] has no counterpart, [Manager] is manager.Manager, and [Reconciler] is
+// reconcile.Func with a key instead of a Request. [TrackWrites] is what its read-your-writes is for. The program's
+// other packages: operator puts the parts together, client writes.
 //
 // What happens to a change:
 //

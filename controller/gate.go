@@ -24,7 +24,8 @@ type gate struct {
 	enqueue    func(object.Key, workqueue.Priority)
 	// onMissed is called for each write that a cache has not seen in time.
 	onMissed func(missedWrite)
-	// sources returns the caches that may have to see a write that a transport has noticed. It is nil if there are none.
+	// sources returns the caches that may have to see a write that a transport has noticed. It is nil if there are
+	// none.
 	sources func() []source
 
 	mu sync.Mutex
@@ -35,8 +36,9 @@ type gate struct {
 	// blocked holds the blocked keys, with the highest priority with which workers got them.
 	blocked map[object.Key]workqueue.Priority
 
-	// watched is at least the number of blocked keys. It is increased before checking whether a cache has seen
-	// a write: so either that check sees a change, or the change sees that watched is not zero and makes run check again.
+	// watched is at least the number of blocked keys. It is increased before checking whether a cache has seen a
+	// write: so either that check sees a change, or the change sees that watched is not zero and makes run check
+	// again.
 	watched atomic.Int64
 	// signal makes run recheck. It has a buffer of one, which is enough.
 	signal chan struct{}

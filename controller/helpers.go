@@ -18,10 +18,11 @@ type Writer[T object.Object] interface {
 	Update(ctx context.Context, obj T) (T, error)
 }
 
-// CreateOrUpdate is controllerutil.CreateOrUpdate for a cache: it makes the object with obj's name what set says. If the cache lacks
-// it, set is applied to obj, which is created; otherwise to a copy of the cached object, which is updated if that has changed anything. It
-// returns the object as it is now, and reports the write to Wrote. The error is that of set or of the write, such as a conflict if the
-// cache is behind; returning it from the reconcile retries the key.
+// CreateOrUpdate is controllerutil.CreateOrUpdate for a cache: it makes the object with obj's name what set says. If
+// the cache lacks it, set is applied to obj, which is created; otherwise to a copy of the cached object, which is
+// updated if that has changed anything. It returns the object as it is now, and reports the write to Wrote. The
+// error is that of set or of the write, such as a conflict if the cache is behind; returning it from the reconcile
+// retries the key.
 func CreateOrUpdate[T object.Object](ctx context.Context, cache Cache[T], w Writer[T], obj T, set func(obj T) error) (T, error) {
 	held, found := cache.Get(object.KeyOf(obj))
 	if found {
@@ -45,7 +46,8 @@ func CreateOrUpdate[T object.Object](ctx context.Context, cache Cache[T], w Writ
 	return written, nil
 }
 
-// AddFinalizer is controllerutil.AddFinalizer: it adds the finalizer to obj, and reports whether obj lacked it. obj must not be a cached object.
+// AddFinalizer is controllerutil.AddFinalizer: it adds the finalizer to obj, and reports whether obj lacked it. obj
+// must not be a cached object.
 func AddFinalizer(obj metav1.Object, finalizer string) bool {
 	if slices.Contains(obj.GetFinalizers(), finalizer) {
 		return false
@@ -54,8 +56,8 @@ func AddFinalizer(obj metav1.Object, finalizer string) bool {
 	return true
 }
 
-// RemoveFinalizer is controllerutil.RemoveFinalizer: it removes the finalizer from obj, and reports whether obj had it. obj must not be a
-// cached object.
+// RemoveFinalizer is controllerutil.RemoveFinalizer: it removes the finalizer from obj, and reports whether obj had
+// it. obj must not be a cached object.
 func RemoveFinalizer(obj metav1.Object, finalizer string) bool {
 	kept := slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(f string) bool { return f == finalizer })
 	had := len(kept) < len(obj.GetFinalizers())
@@ -63,9 +65,9 @@ func RemoveFinalizer(obj metav1.Object, finalizer string) bool {
 	return had
 }
 
-// SetOwner is controllerutil.SetControllerReference: it makes owner, which is of the given kind, the controlling owner of obj, so that
-// obj is deleted with it, and Owner maps obj to it. It returns an error if obj has another controlling owner, or if it is not in the
-// owner's namespace. obj must not be a cached object.
+// SetOwner is controllerutil.SetControllerReference: it makes owner, which is of the given kind, the controlling
+// owner of obj, so that obj is deleted with it, and Owner maps obj to it. It returns an error if obj has another
+// controlling owner, or if it is not in the owner's namespace. obj must not be a cached object.
 func SetOwner(owner metav1.Object, kind schema.GroupVersionKind, obj metav1.Object) error {
 	if ns := owner.GetNamespace(); ns != "" && ns != obj.GetNamespace() {
 		return fmt.Errorf("%s cannot own %s: an owner with a namespace owns objects in its own namespace only", object.KeyOf(owner), object.KeyOf(obj))

@@ -49,8 +49,8 @@ type lateWorld[T tidings.Object] struct {
 
 var lateKey = tidings.Key{Namespace: "default", Name: "a"}
 
-// newLateWorld starts a controller with a cache of the scope, and with objects in the server that the cache has seen. Its client's writes are
-// tracked.
+// newLateWorld starts a controller with a cache of the scope, and with objects in the server that the cache has
+// seen. Its client's writes are tracked.
 func newLateWorld[T tidings.Object](t *testing.T, scope tidings.Scope, objects []tidings.Object, act func(ctx context.Context, w *lateWorld[T])) *lateWorld[T] {
 	w := &lateWorld[T]{T: t, server: tidingstest.NewServer(t, tidingstest.ServerOptions{}), reconciles: make(chan time.Time, 100), others: make(chan time.Time, 100), look: func() {}}
 	for _, o := range objects {

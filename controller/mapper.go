@@ -17,8 +17,8 @@ func Self[T object.Object](obj T, enqueue func(object.Key)) {
 	enqueue(object.KeyOf(obj))
 }
 
-// Owner is controller-runtime's handler.EnqueueRequestForOwner with OnlyControllerOwner: it maps an object to its controlling owner of the given
-// kind, in the object's own namespace.
+// Owner is controller-runtime's handler.EnqueueRequestForOwner with OnlyControllerOwner: it maps an object to its controlling
+// owner of the given kind, in the object's own namespace.
 //
 // If the owner in the cache has another UID than the reference, it is another object with the same name, and is not enqueued. If
 // the cache is merely behind, the actual owner is enqueued when it arrives there, provided that the controller

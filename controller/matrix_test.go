@@ -36,7 +36,8 @@ var (
 	byLabel     = metav1.ListOptions{LabelSelector: "app=x"}
 )
 
-// deployment returns a Deployment. The server of the matrix test has "a", and "dying", which has a finalizer and is being deleted.
+// deployment returns a Deployment. The server of the matrix test has "a", and "dying", which has a finalizer and is
+// being deleted.
 func deployment(name string) *appsv1.Deployment {
 	labels := map[string]string{"app": "x"}
 	return &appsv1.Deployment{
@@ -236,8 +237,8 @@ func clientsOf(config *rest.Config) map[string]verbs {
 	}
 }
 
-// TestWritesOfEveryClient makes each write with each client, in reconciles of a controller whose cache is late. The next reconcile of the
-// key must see what the server had after the write, and those of other keys must not wait.
+// TestWritesOfEveryClient makes each write with each client, in reconciles of a controller whose cache is late. The
+// next reconcile of the key must see what the server had after the write, and those of other keys must not wait.
 func TestWritesOfEveryClient(t *testing.T) {
 	testMatrix[*appsv1.Deployment](t, "typed")
 	testMatrix[*unstructured.Unstructured](t, "unstructured")

@@ -67,7 +67,8 @@ func sameResource(cache string, r schema.GroupResource) bool {
 
 // metadataJudge is implemented by caches that can tell from an object's metadata whether they would hold it.
 type metadataJudge interface {
-	// CoversMetadata is Covers for an object of which only the metadata is known. known is false if it does not suffice.
+	// CoversMetadata is Covers for an object of which only the metadata is known. known is false if it does not
+	// suffice.
 	CoversMetadata(o metav1.Object) (covers, known bool)
 }
 
@@ -144,8 +145,8 @@ func (w *watch[T]) itemNote(n *note, item *apiwrite.Object) *removal[T] {
 	return r
 }
 
-// isOutdated reports whether the cache may not have seen the creation of the removed object yet, so that it proves nothing if
-// the cache lacks it, and the version of which it does is not known.
+// isOutdated reports whether the cache may not have seen the creation of the removed object yet, so that it proves
+// nothing if the cache lacks it, and the version of which it does is not known.
 func (w *watch[T]) isOutdated(n *note, i int) bool {
 	if n.object.ResourceVersion != "" || n.object.UID == "" || i >= len(n.before) || n.before[i] == n.object.UID {
 		return false
@@ -209,7 +210,8 @@ func (w *lostOutcome) String() string {
 		object.Key{Namespace: w.note.request.Namespace, Name: w.note.request.Name})
 }
 
-// lookUp asks the server for the state after the write, and sets it. For collections and generated names it sets the version.
+// lookUp asks the server for the state after the write, and sets it. For collections and generated names it sets the
+// version.
 func (n *note) lookUp(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
@@ -256,7 +258,8 @@ func (n *note) found(code int, a apiwrite.Answer) error {
 	return nil
 }
 
-// named returns the name of the object to look up; "" if it is not known, if there are several, or if the object is known to be gone.
+// named returns the name of the object to look up; "" if it is not known, if there are several, or if the object is
+// known to be gone.
 func (n *note) named() string {
 	switch {
 	case n.kind == removed:

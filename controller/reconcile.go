@@ -144,8 +144,8 @@ func (c *Controller) call(ctx context.Context, key object.Key) (result Result, e
 	return c.reconcile(withRecorder(ctx, c.gate, key), key)
 }
 
-// inspect returns the outcome of a reconcile, and the delay that the API server asks for. It replaces an error whose methods panic, such as
-// a nil pointer that was returned as an error.
+// inspect returns the outcome of a reconcile, and the delay that the API server asks for. It replaces an error whose
+// methods panic, such as a nil pointer that was returned as an error.
 func inspect(result Result, err error) (outcome Outcome, delay time.Duration, readable error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -166,8 +166,8 @@ func inspect(result Result, err error) (outcome Outcome, delay time.Duration, re
 // throttledDelay is how long a key waits whose reconcile ended because of the client's own rate limit.
 const throttledDelay = time.Second
 
-// isThrottled reports whether nothing has gone wrong but that client-go would have had to wait longer for its own rate limit (rest.Config's QPS)
-// than the context lasts. client-go has no type for that error.
+// isThrottled reports whether nothing has gone wrong but that client-go would have had to wait longer for its own
+// rate limit (rest.Config's QPS) than the context lasts. client-go has no type for that error.
 func isThrottled(err error) bool {
 	if err == nil {
 		return false

@@ -10,19 +10,21 @@ import (
 	"github.com/tidings/tidings/internal/apiwrite"
 )
 
-// TrackWrites wraps a transport to the API server, so that a controller learns of the writes that its reconciles make: a key is not
-// reconciled again before the controller's caches have seen them, as if each had been reported to [Wrote] or [Deleted]. Set it on
-// the config that clients are made from:
+// TrackWrites wraps a transport to the API server, so that a controller learns of the writes that its reconciles
+// make: a key is not reconciled again before the controller's caches have seen them, as if each had been reported to
+// [Wrote] or [Deleted]. Set it on the config that clients are made from:
 //
 //	config.Wrap(controller.TrackWrites)
 //
-// Any client of that config will do, with any encoding: typed, dynamic, metadata, scale and REST clients, controller-runtime's. A write belongs to
-// the reconcile whose context it is made with. All writes are tracked that change objects which a cache of the controller may hold
-// (see Watch and Use): of the objects, their status, scale and other subresources, evictions and bindings, and deletions of collections; dry runs are not.
+// Any client of that config will do, with any encoding: typed, dynamic, metadata, scale and REST clients,
+// controller-runtime's. A write belongs to the reconcile whose context it is made with. All writes are tracked that
+// change objects which a cache of the controller may hold (see Watch and Use): of the objects, their status, scale
+// and other subresources, evictions and bindings, and deletions of collections; dry runs are not.
 //
-// The answer reaches the client unchanged. At most its first 256 KiB are held. If they do not say what was written, or the answer was lost, a worker looks
-// that up before it reconciles the key again, for which it needs the permission to get the object, or to list for objects with a generated
-// name. If that fails as well, the key waits for [Options].MaxGateWait.
+// The answer reaches the client unchanged. At most its first 256 KiB are held. If they do not say what was written,
+// or the answer was lost, a worker looks that up before it reconciles the key again, for which it needs the
+// permission to get the object, or to list for objects with a generated name. If that fails as well, the key waits
+// for [Options].MaxGateWait.
 //
 // A write to objects of which no cache holds any, or made with another context, costs next to nothing.
 func TrackWrites(next http.RoundTripper) http.RoundTripper { return &writeTracker{next: next} }

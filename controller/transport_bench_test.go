@@ -48,7 +48,8 @@ func updateAnswers() map[string]*answers {
 	cm := lateConfigMap("a")
 	cm.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
 	cm.UID, cm.ResourceVersion, cm.Labels = "3c1d42a5-2f3e-4cf2-a5b3-63d25d5a1a6d", "1234567", map[string]string{"app": "web", "tier": "front"}
-	cm.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "m", FieldsV1: metav1.NewFieldsV1(`{"f:data":{"f:a":{}},"f:metadata":{"f:labels":{"f:app":{},"f:tier":{}}}}`)}}
+	fields := metav1.NewFieldsV1(`{"f:data":{"f:a":{}},"f:metadata":{"f:labels":{"f:app":{},"f:tier":{}}}}`)
+	cm.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "m", FieldsV1: fields}}
 	cm.Data["a"] = string(bytes.Repeat([]byte("x"), 3500))
 	return map[string]*answers{
 		"json":     {runtime.ContentTypeJSON, must(json.Marshal(cm))},

@@ -99,7 +99,8 @@ func TestLostAnswers(t *testing.T) {
 					},
 					seen:    showsTruth,
 					lookups: 1,
-					// Without an event the cache is current to the version of a collection with its next bookmark only, so the gate may give up first.
+					// Without an event the cache is current to the version of a collection with its next bookmark
+					// only, so the gate may give up first.
 					bounded: !applied && (verb == "collection" || verb == "generate"),
 				}
 			}

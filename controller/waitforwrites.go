@@ -10,8 +10,9 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// WithWrites returns a context for writes outside of a reconcile, such as in a webhook: writes made with it through a transport of
-// TrackWrites, and those reported to Wrote and Deleted with it, are remembered for WaitForWrites. They do not delay any reconcile.
+// WithWrites returns a context for writes outside of a reconcile, such as in a webhook: writes made with it through
+// a transport of TrackWrites, and those reported to Wrote and Deleted with it, are remembered for WaitForWrites.
+// They do not delay any reconcile.
 func (c *Controller) WithWrites(ctx context.Context) context.Context {
 	// No object has such a name.
 	key := object.Key{Name: fmt.Sprintf("/%d", lastOutside.Add(1))}
@@ -20,11 +21,12 @@ func (c *Controller) WithWrites(ctx context.Context) context.Context {
 
 var lastOutside atomic.Uint64
 
-// WaitForWrites waits until the controller's caches have seen the writes made so far with a context of WithWrites, or for the key of a reconcile
-// with its context. In a reconcile that is rarely needed, because the next one waits without occupying a worker.
+// WaitForWrites waits until the controller's caches have seen the writes made so far with a context of WithWrites,
+// or for the key of a reconcile with its context. In a reconcile that is rarely needed, because the next one waits
+// without occupying a worker.
 //
-// If ctx ends first, or Options.MaxGateWait has passed since the last write, the error says which write is missing in which
-// cache. It is an error if ctx is neither a reconcile's nor one of WithWrites.
+// If ctx ends first, or Options.MaxGateWait has passed since the last write, the error says which write is missing
+// in which cache. It is an error if ctx is neither a reconcile's nor one of WithWrites.
 func WaitForWrites(ctx context.Context) error {
 	r := recorderOf(ctx)
 	if r == nil {
@@ -60,7 +62,8 @@ func (g *gate) wait(ctx context.Context, key object.Key) error {
 	}
 }
 
-// missing returns one of the key's writes that a cache has not seen, and until when to wait for it. If there is none, it forgets the key.
+// missing returns one of the key's writes that a cache has not seen, and until when to wait for it. If there is
+// none, it forgets the key.
 func (g *gate) missing(key object.Key) (write, time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

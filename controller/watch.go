@@ -15,15 +15,17 @@ import (
 	"github.com/tidings/tidings/workqueue"
 )
 
-// Watch is controller-runtime's Watches, and with the mapper Owner its Owns: changes in the cache trigger reconciles of the keys that the
-// mapper returns, if all predicates accept the change. It also makes the controller use the cache, see Use.
+// Watch is controller-runtime's Watches, and with the mapper Owner its Owns: changes in the cache trigger reconciles
+// of the keys that the mapper returns, if all predicates accept the change. It also makes the controller use the
+// cache, see Use.
 //
-// No change is lost because of a panic. If the mapper panics for a state of an object, that is counted, logged and reported by
-// Readyz, and the mapper is called again: after a second, then with increasing delays up to 5 minutes, and whenever the
-// object changes or is resynced. A state that is not the object's present one any more is given up after 10 attempts.
-// A predicate that panics accepts the change.
+// No change is lost because of a panic. If the mapper panics for a state of an object, that is counted, logged and
+// reported by Readyz, and the mapper is called again: after a second, then with increasing delays up to 5 minutes,
+// and whenever the object changes or is resynced. A state that is not the object's present one any more is given up
+// after 10 attempts. A predicate that panics accepts the change.
 //
-// It returns an error if the cache, the mapper or a predicate is nil, which Run will return as well, and ErrStarted after Run.
+// It returns an error if the cache, the mapper or a predicate is nil, which Run will return as well, and ErrStarted
+// after Run.
 func Watch[T object.Object](c *Controller, cache Cache[T], mapper Mapper[T], predicates ...Predicate[T]) error {
 	switch {
 	case cache == nil:
@@ -34,8 +36,9 @@ func Watch[T object.Object](c *Controller, cache Cache[T], mapper Mapper[T], pre
 	return c.addSource(newWatch(cache, mapper, predicates...), nil)
 }
 
-// WatchKeys is controller-runtime's For: every change in the cache triggers a reconcile of the changed object's key. It is like Watch with the
-// mapper Self, but does not look at objects, so that a cache with a memory budget need not open them. Its errors are those of Watch.
+// WatchKeys is controller-runtime's For: every change in the cache triggers a reconcile of the changed object's key.
+// It is like Watch with the mapper Self, but does not look at objects, so that a cache with a memory budget need not
+// open them. Its errors are those of Watch.
 func WatchKeys[T object.Object](c *Controller, cache Cache[T]) error {
 	if cache == nil {
 		return c.addSource(nil, errors.New("WatchKeys needs a cache"))
@@ -45,9 +48,10 @@ func WatchKeys[T object.Object](c *Controller, cache Cache[T]) error {
 	return c.addSource(w, nil)
 }
 
-// Use declares a cache that the controller reads, or writes to, without being triggered by it; controller-runtime's client does that when an
-// object is first read. Run waits for the cache to sync, it counts for the controller's health, and keys that wait for own writes are
-// rechecked when it changes. Like WatchKeys, it does not look at objects. Its errors are those of Watch.
+// Use declares a cache that the controller reads, or writes to, without being triggered by it; controller-runtime's
+// client does that when an object is first read. Run waits for the cache to sync, it counts for the controller's
+// health, and keys that wait for own writes are rechecked when it changes. Like WatchKeys, it does not look at
+// objects. Its errors are those of Watch.
 func Use[T object.Object](c *Controller, cache Cache[T]) error {
 	if cache == nil {
 		return c.addSource(nil, errors.New("Use needs a cache"))
@@ -70,12 +74,13 @@ type source interface {
 	// ready returns a present problem of the source; healthy returns one that has lasted for the limit.
 	ready() error
 	healthy(limit time.Duration) error
-	// tracks reports whether the source's cache may hold objects of the resource. The methods below are called if it does.
+	// tracks reports whether the source's cache may hold objects of the resource. The methods below are called if it
+	// does.
 	tracks(schema.GroupResource) bool
 	// heldUID returns the uid of the object that the cache holds under the key; "" if it holds none.
 	heldUID(object.Key) types.UID
-	// noted returns the write that the cache has to see; nil if there is none. isOutdated reports whether the cache cannot show it. i
-	// is the source's place in note.before.
+	// noted returns the write that the cache has to see; nil if there is none. isOutdated reports whether the cache
+	// cannot show it. i is the source's place in note.before.
 	noted(n *note, i int) write
 	isOutdated(n *note, i int) bool
 }
@@ -188,8 +193,8 @@ func (w *watch[T]) accepts(c *Controller, p Predicate[T], d object.Delta[T]) (ma
 // mapStates enqueues the keys that the states map to. It returns the states for which the mapper panicked, and the last
 // panic.
 //
-// The keys are collected before any of them is enqueued: otherwise a key that both states of an object map to could be handed
-// out between its two adds, and be reconciled twice.
+// The keys are collected before any of them is enqueued: otherwise a key that both states of an object map to could
+// be handed out between its two adds, and be reconciled twice.
 func (w *watch[T]) mapStates(c *Controller, key object.Key, states []T, p workqueue.Priority) (failed []T, err *PanicError) {
 	w.keys = w.keys[:0]
 	for _, state := range states {

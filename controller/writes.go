@@ -15,11 +15,11 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// Wrote reports a write that no transport of TrackWrites can notice: the reconcile with the context ctx has created, updated or patched an
-// object, and written is the API server's response. The reconcile's key is not reconciled again before the cache has seen that
-// state or, if the cache does not cover the object, no longer holds it. If the cache neither covers nor holds the object, there is nothing
-// to wait for. A write that removed the last finalizer of an object that is being deleted has removed the object: then the
-// cache must lack it.
+// Wrote reports a write that no transport of TrackWrites can notice: the reconcile with the context ctx has created,
+// updated or patched an object, and written is the API server's response. The reconcile's key is not reconciled
+// again before the cache has seen that state or, if the cache does not cover the object, no longer holds it. If the
+// cache neither covers nor holds the object, there is nothing to wait for. A write that removed the last finalizer
+// of an object that is being deleted has removed the object: then the cache must lack it.
 //
 // It is safe for concurrent use. With a context that does not come from a reconcile it does nothing.
 func Wrote[T object.Object](ctx context.Context, cache Cache[T], written T) {
@@ -39,12 +39,13 @@ func Wrote[T object.Object](ctx context.Context, cache Cache[T], written T) {
 	r.record(&removal[T]{history: historyOf(cache, key), uid: written.GetUID(), version: version})
 }
 
-// Deleted reports that the reconcile with the context ctx has deleted the object. Any state of the object will do, even just
-// its name and namespace, but the state in the API server's response, if it has one, says most. The reconcile's key is not
-// reconciled again before the cache no longer holds the object, holds it as being deleted, or holds another object with that name. If
-// the state shows that nothing holds up the deletion any more, no finalizer and no grace period, the object must be gone from the cache. If
-// deleted has no uid, another object is one with another uid than the object in the cache has now; if the cache holds none
-// now, it is one that is reported to Wrote later.
+// Deleted reports that the reconcile with the context ctx has deleted the object. Any state of the object will do,
+// even just its name and namespace, but the state in the API server's response, if it has one, says most. The
+// reconcile's key is not reconciled again before the cache no longer holds the object, holds it as being deleted, or
+// holds another object with that name. If the state shows that nothing holds up the deletion any more, no finalizer
+// and no grace period, the object must be gone from the cache. If deleted has no uid, another object is one with
+// another uid than the object in the cache has now; if the cache holds none now, it is one that is reported to Wrote
+// later.
 //
 // It is safe for concurrent use. With a context that does not come from a reconcile it does nothing.
 func Deleted[T object.Object](ctx context.Context, cache Cache[T], deleted T) {
@@ -55,8 +56,9 @@ func Deleted[T object.Object](ctx context.Context, cache Cache[T], deleted T) {
 	r.record(newRemoval(cache, deleted))
 }
 
-// isGone reports whether the API server removes an object of the resource when it stores this state: it is being deleted, and
-// neither a finalizer nor a grace period holds that up. The response to such a write has the version before it.
+// isGone reports whether the API server removes an object of the resource when it stores this state: it is being
+// deleted, and neither a finalizer nor a grace period holds that up. The response to such a write has the version
+// before it.
 func isGone(resource string, obj object.Object) bool {
 	return nothingHolds(obj) && !(resource == "namespaces" && isNamespaceHeld(obj))
 }
@@ -67,8 +69,8 @@ func nothingHolds(obj metav1.Object) bool {
 	return obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0 && (grace == nil || *grace == 0)
 }
 
-// isNamespaceHeld reports whether a namespace has finalizers in its spec, as namespaces have until they are empty. It returns true if
-// the representation does not show them.
+// isNamespaceHeld reports whether a namespace has finalizers in its spec, as namespaces have until they are empty.
+// It returns true if the representation does not show them.
 func isNamespaceHeld(obj object.Object) bool {
 	switch ns := obj.(type) {
 	case *corev1.Namespace:
@@ -126,8 +128,8 @@ type write interface {
 	String() string
 }
 
-// history follows the version of a cache, to notice when it goes back: earlier writes are not waited for then, since the
-// server has lost them, or has another history.
+// history follows the version of a cache, to notice when it goes back: earlier writes are not waited for then, since
+// the server has lost them, or has another history.
 type history[T object.Object] struct {
 	cache     Cache[T]
 	key       object.Key // of the written object
@@ -164,8 +166,8 @@ func (w *update[T]) seen() bool {
 
 func (w *update[T]) lasting() bool { return true }
 
-// covers returns true for older versions in the same namespace of the same cache, and for an earlier removal with an unknown
-// uid: this is the write that came after it.
+// covers returns true for older versions in the same namespace of the same cache, and for an earlier removal with an
+// unknown uid: this is the write that came after it.
 func (w *update[T]) covers(other write) bool {
 	switch other := other.(type) {
 	case *update[T]:
@@ -185,8 +187,8 @@ func (w *update[T]) String() string {
 type removal[T object.Object] struct {
 	history[T]
 	uid types.UID // empty if it is not known
-	// since is a version at which the cache holds the object, unless it was gone already: before it, the cache may lack the object
-	// merely because it is behind. It is empty if no such version is known.
+	// since is a version at which the cache holds the object, unless it was gone already: before it, the cache may
+	// lack the object merely because it is behind. It is empty if no such version is known.
 	since string
 	// gone means that it is not enough if the cache holds the object as being deleted.
 	gone bool

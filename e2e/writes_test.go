@@ -35,7 +35,8 @@ type writeClients struct {
 	namespace       string
 }
 
-// write is one case: what exists before, and a write to it. Deployments are named "a", or "dying" with a finalizer and being deleted.
+// write is one case: what exists before, and a write to it. Deployments are named "a", or "dying" with a finalizer
+// and being deleted.
 type write struct {
 	name     string
 	resource schema.GroupVersionResource
@@ -129,13 +130,17 @@ func writes() []write {
 			return apply(ctx, w)
 		}),
 		apps("status", func(ctx context.Context, w *writeClients) error {
-			return only(w.dynamic.Resource(deployments).Namespace(w.namespace).Patch(ctx, "a", types.MergePatchType, []byte(`{"status":{"replicas":7}}`), metav1.PatchOptions{}, "status"))
+			c := w.dynamic.Resource(deployments).Namespace(w.namespace)
+			status := []byte(`{"status":{"replicas":7}}`)
+			return only(c.Patch(ctx, "a", types.MergePatchType, status, metav1.PatchOptions{}, "status"))
 		}),
 		apps("metadata patch", func(ctx context.Context, w *writeClients) error {
 			return only(w.metadata.Resource(deployments).Namespace(w.namespace).Patch(ctx, "a", types.MergePatchType, change, metav1.PatchOptions{}))
 		}),
 		apps("scale", func(ctx context.Context, w *writeClients) error {
-			return only(w.protobuf.AppsV1().Deployments(w.namespace).Patch(ctx, "a", types.MergePatchType, []byte(`{"spec":{"replicas":5}}`), metav1.PatchOptions{}, "scale"))
+			c := w.protobuf.AppsV1().Deployments(w.namespace)
+			scale := []byte(`{"spec":{"replicas":5}}`)
+			return only(c.Patch(ctx, "a", types.MergePatchType, scale, metav1.PatchOptions{}, "scale"))
 		}),
 		apps("delete", func(ctx context.Context, w *writeClients) error {
 			return w.typed.AppsV1().Deployments(w.namespace).Delete(ctx, "a", metav1.DeleteOptions{})
@@ -184,8 +189,8 @@ func writes() []write {
 	}
 }
 
-// TestWritesAreSeen makes writes in reconciles of a controller whose cache is late. The next reconcile must see what the server held after the
-// write.
+// TestWritesAreSeen makes writes in reconciles of a controller whose cache is late. The next reconcile must see what
+// the server held after the write.
 func TestWritesAreSeen(t *testing.T) {
 	cp := plane(t)
 	for _, test := range writes() {

@@ -13,9 +13,10 @@ import (
 	"github.com/tidings/tidings"
 )
 
-// Main is the main function of a program with an operator. It reads the flags below from the command line, makes an operator, calls setup, which
-// adds informers and controllers to it, and runs it until the process is told to end (SIGTERM, or SIGINT). On an error it prints that and
-// exits with code 1. name is the name of the program and of its lease.
+// Main is the main function of a program with an operator. It reads the flags below from the command line, makes an
+// operator, calls setup, which adds informers and controllers to it, and runs it until the process is told to end
+// (SIGTERM, or SIGINT). On an error it prints that and exits with code 1. name is the name of the program and of its
+// lease.
 //
 //	-kubeconfig FILE       see LoadConfig
 //	-address ADDRESS       where metrics and health checks are served; ":8080" if not set, "" for nowhere

@@ -1,5 +1,5 @@
-// Package operator puts together what a controller needs in production: informers, clients whose writes are tracked, leader election, metrics and
-// health checks.
+// Package operator puts together what a controller needs in production: informers, clients whose writes are tracked,
+// leader election, metrics and health checks.
 //
 //	op, err := operator.New(config, operator.Options{Lease: tidings.Key{Namespace: "shop", Name: "printer"}, Address: ":8080"})
 //	…                       // informers of op.Factory, clients made from op.Config, controllers added to op.Manager
@@ -53,8 +53,9 @@ type Operator struct {
 	listening atomic.Value // the net.Addr that is served, for tests
 }
 
-// LoadConfig returns the config for the API server that the kubeconfig file selects, as ctrl.GetConfig does. Without a file name it is the one of
-// $KUBECONFIG or ~/.kube/config, or, in a pod without these, that of the pod's service account.
+// LoadConfig returns the config for the API server that the kubeconfig file selects, as ctrl.GetConfig does. Without
+// a file name it is the one of $KUBECONFIG or ~/.kube/config, or, in a pod without these, that of the pod's service
+// account.
 func LoadConfig(kubeconfig string) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig
@@ -80,7 +81,8 @@ func New(config *rest.Config, o Options) (*Operator, error) {
 		sources.Elections = func() []controller.LeaseStats { return []controller.LeaseStats{elector.Stats()} }
 	}
 	sources.Controllers = op.Manager.Stats
-	op.Registry.MustRegister(metrics.NewCollector(sources), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	process := collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})
+	op.Registry.MustRegister(metrics.NewCollector(sources), collectors.NewGoCollector(), process)
 	return op, nil
 }
 
@@ -95,8 +97,9 @@ func (op *Operator) Handler() http.Handler {
 // stopTimeout limits how long Run waits for informers and served requests to end.
 const stopTimeout = 10 * time.Second
 
-// Run serves, starts the informers, and runs the controllers until ctx ends or something fails; then it stops all of them. It returns what
-// Manager.Run does; on an error the process should exit, so that it starts afresh. Call it once.
+// Run serves, starts the informers, and runs the controllers until ctx ends or something fails; then it stops all of
+// them. It returns what Manager.Run does; on an error the process should exit, so that it starts afresh. Call it
+// once.
 func (op *Operator) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -114,7 +117,8 @@ func (op *Operator) Run(ctx context.Context) error {
 	return errors.Join(err, op.Factory.Shutdown(ending), stop(ending))
 }
 
-// serve serves the handler until stop is called, which returns what it failed with. If it fails before, it calls failed.
+// serve serves the handler until stop is called, which returns what it failed with. If it fails before, it calls
+// failed.
 func (op *Operator) serve(failed func()) (stop func(context.Context) error, err error) {
 	if op.address == "" {
 		return func(context.Context) error { return nil }, nil

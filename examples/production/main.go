@@ -1,5 +1,6 @@
-// Command production is a controller as one deploys it: a custom resource, owned objects, a finalizer, a status with conditions, leader election, metrics,
-// health checks and flags. Install crd.yaml and rbac.yaml, and run it in the cluster, or outside with a kubeconfig.
+// Command production is a controller as one deploys it: a custom resource, owned objects, a finalizer, a status with
+// conditions, leader election, metrics, health checks and flags. Install crd.yaml and rbac.yaml, and run it in the
+// cluster, or outside with a kubeconfig.
 package main
 
 import (

@@ -34,7 +34,8 @@ func greeting(text string) *Greeting {
 	return &Greeting{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "hi"}, Spec: GreetingSpec{Text: text}}
 }
 
-// TestController runs the program's controller against a server in memory, in virtual time. Its caches see everything a second late.
+// TestController runs the program's controller against a server in memory, in virtual time. Its caches see
+// everything a second late.
 func TestController(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := tidingstest.NewServer(t, tidingstest.ServerOptions{GarbageCollector: true})
@@ -42,7 +43,9 @@ func TestController(t *testing.T) {
 		config := server.Config()
 		config.Wrap(latewatch.Wrap(time.Second))
 		quiet := slog.New(slog.DiscardHandler)
-		op := must(operator.New(config, operator.Options{Lease: tidings.Key{Namespace: "default", Name: "greetings"}, Informers: tidings.Options{Logger: quiet}}))
+		op := must(operator.New(config, operator.Options{
+			Lease: tidings.Key{Namespace: "default", Name: "greetings"}, Informers: tidings.Options{Logger: quiet},
+		}))
 		goodbyes := 0
 		must(0, addTo(op, func(context.Context, string) error {
 			if goodbyes++; goodbyes == 1 {
@@ -66,11 +69,11 @@ func TestController(t *testing.T) {
 			}
 		}
 
-		g := must(greetings.Create(ctx, greeting("hello")))
+		must(greetings.Create(ctx, greeting("hello")))
 		expect("hello", metav1.ConditionTrue)
 		must(0, maps.Delete(ctx, must(maps.Get(ctx, key)), metav1.DeleteOptions{}))
 		expect("hello", metav1.ConditionTrue)
-		g = must(greetings.Get(ctx, key))
+		g := must(greetings.Get(ctx, key))
 		g.Spec.Text = ""
 		must(greetings.Update(ctx, g))
 		expect("hello", metav1.ConditionFalse)

@@ -11,7 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Object is the metadata of an object in an answer: name, namespace, uid, version, labels, and what is known of its deletion.
+// Object is the metadata of an object in an answer: name, namespace, uid, version, labels, and what is known of its
+// deletion.
 type Object struct {
 	metav1.ObjectMeta
 	// SpecFinalizers is the number of finalizers in the spec, which namespaces have.
@@ -56,8 +57,8 @@ func (a *Answer) IsObject() bool {
 func (a *Answer) Understood() bool { return a.IsObject() || a.IsStatus || a.IsList }
 
 const (
-	// usualHeld is how much of an answer is held before it is looked at; it is larger than nearly all objects. maxHeld is how much is held
-	// if that does not suffice.
+	// usualHeld is how much of an answer is held before it is looked at; it is larger than nearly all objects.
+	// maxHeld is how much is held if that does not suffice.
 	usualHeld = 64 << 10
 	maxHeld   = 256 << 10
 )
@@ -78,8 +79,8 @@ type Body struct {
 
 // Receiver gets what an answer says.
 type Receiver interface {
-	// Finished is called once: when the answer is known, and otherwise when the body has been read or closed, with an answer that is not
-	// understood. The answer must not be kept.
+	// Finished is called once: when the answer is known, and otherwise when the body has been read or closed, with
+	// an answer that is not understood. The answer must not be kept.
 	Finished(*Answer)
 }
 

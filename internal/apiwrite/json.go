@@ -171,7 +171,8 @@ func (l *lexer) take(c byte) bool {
 // expect consumes the next byte, which must be c.
 func (l *lexer) expect(c byte) { l.ok = l.take(c) && l.ok }
 
-// field moves to the value of an object's first or next field, and returns the field's name. It returns false after the last one.
+// field moves to the value of an object's first or next field, and returns the field's name. It returns false after
+// the last one.
 func (l *lexer) field(first bool) (name []byte, more bool) {
 	if first {
 		l.expect('{')

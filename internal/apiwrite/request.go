@@ -1,5 +1,5 @@
-// Package apiwrite recognizes writes among the requests to an API server, and reads from their answers which objects they left in
-// which state, without holding or changing the answers.
+// Package apiwrite recognizes writes among the requests to an API server, and reads from their answers which objects
+// they left in which state, without holding or changing the answers.
 package apiwrite
 
 import (
@@ -35,7 +35,8 @@ func (r Request) IsDeleteCollection() bool { return r.Method == http.MethodDelet
 // changesNothing has the subresources to which one may send any method without changing the object.
 var changesNothing = map[string]bool{"attach": true, "exec": true, "portforward": true, "proxy": true, "log": true, "token": true}
 
-// ParseRequest returns what the request changes. It returns false if it changes nothing, or is not for objects. It allocates nothing.
+// ParseRequest returns what the request changes. It returns false if it changes nothing, or is not for objects. It
+// allocates nothing.
 func ParseRequest(r *http.Request) (Request, bool) {
 	switch r.Method {
 	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
@@ -106,7 +107,8 @@ type Options struct {
 // maxOptions is the longest body of options that is looked at.
 const maxOptions = 64 << 10
 
-// ReadOptions reads the options of a deletion or eviction from the request's body. It returns a request with the same body.
+// ReadOptions reads the options of a deletion or eviction from the request's body. It returns a request with the
+// same body.
 func ReadOptions(r *http.Request) (*http.Request, Options, error) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return r, Options{}, nil
@@ -141,7 +143,8 @@ func peek(r *http.Request) ([]byte, *http.Request, error) {
 	return data, &copied, nil
 }
 
-// BodyName returns the name of the object in the request's body, if the body can be read twice and the object has a name.
+// BodyName returns the name of the object in the request's body, if the body can be read twice and the object has a
+// name.
 func BodyName(r *http.Request) string {
 	if r.GetBody == nil {
 		return ""

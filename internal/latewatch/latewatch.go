@@ -1,4 +1,5 @@
-// Package latewatch has a transport whose watches are late, for tests of what programs do until their caches have seen something.
+// Package latewatch has a transport whose watches are late, for tests of what programs do until their caches have
+// seen something.
 package latewatch
 
 import (
@@ -8,7 +9,8 @@ import (
 	"time"
 )
 
-// Wrap returns a function that wraps a transport, for rest.Config.Wrap. What a watch brings can be read after the delay, and not before.
+// Wrap returns a function that wraps a transport, for rest.Config.Wrap. What a watch brings can be read after the
+// delay, and not before.
 func Wrap(delay time.Duration) func(http.RoundTripper) http.RoundTripper {
 	return func(next http.RoundTripper) http.RoundTripper { return transport{next, delay} }
 }
