@@ -14,7 +14,9 @@ type object struct{ data [1 << 10]byte }
 func TestFinishedItemsAreFreed(t *testing.T) {
 	t.Run("pointer", func(t *testing.T) { testFreed(t, func(o *object) *object { return o }) })
 	t.Run("interface", func(t *testing.T) { testFreed(t, func(o *object) any { return o }) })
-	t.Run("struct", func(t *testing.T) { testFreed(t, func(o *object) [1]struct{ o *object } { return [1]struct{ o *object }{{o}} }) })
+	t.Run("struct", func(t *testing.T) {
+		testFreed(t, func(o *object) [1]struct{ o *object } { return [1]struct{ o *object }{{o}} })
+	})
 }
 
 func testFreed[T comparable](t *testing.T, item func(*object) T) {
