@@ -231,8 +231,13 @@ func (r *Reflector) logError(what string, err error) {
 // setVersion records the store's new version.
 func (r *Reflector) setVersion(version string) {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.version = version
-	r.mu.Unlock()
+}
+
+// advanceTo records the store's new version, and tells the store. As in client-go, only events do: a list brings its version along.
+func (r *Reflector) advanceTo(version string) {
+	r.setVersion(version)
 	if store, ok := r.store.(cache.ResourceVersionUpdater); ok {
 		store.UpdateResourceVersion(version)
 	}
@@ -263,7 +268,7 @@ func (s *reflectorSink) Add(deltas []object.Delta[tidings.Object], version strin
 	for _, d := range deltas {
 		s.change(d)
 		last = d.Object.GetResourceVersion()
-		s.setVersion(last)
+		s.advanceTo(last)
 	}
 	if version == last {
 		return
@@ -271,7 +276,7 @@ func (s *reflectorSink) Add(deltas []object.Delta[tidings.Object], version strin
 	if store, ok := s.store.(cache.ReflectorBookmarkStore); ok {
 		s.logError("bookmark", store.Bookmark(version))
 	}
-	s.setVersion(version)
+	s.advanceTo(version)
 }
 
 func (s *reflectorSink) change(d object.Delta[tidings.Object]) {

@@ -58,7 +58,7 @@ func command() *cobra.Command {
 	cmd.Flags().StringVar(&f.run, "run", "", "regular expression for names of tests")
 	cmd.Flags().IntVar(&o.Count, "count", 1, "how often each test runs")
 	cmd.Flags().BoolVar(&o.Race, "race", false, "run with the race detector")
-	cmd.Flags().DurationVar(&o.Limit, "limit", time.Minute, "time that a test may take")
+	cmd.Flags().DurationVar(&o.Limit, "limit", 2*time.Minute, "time that a test may take")
 	cmd.Flags().IntVar(&o.Parallel, "parallel", 2, "tests of a package that run at a time")
 	cmd.Flags().StringVar(&f.log, "log", "", "file for the output of all tests")
 	cmd.Flags().StringVarP(&f.page, "out", "o", "", "file for a page with the results")
