@@ -45,7 +45,8 @@ type InformerOptions[T Object] struct {
 	// Name identifies the collection in messages, such as "pods". Empty means the Go type.
 	Name string
 	// Transform may modify or replace every object before it is stored. It must keep the object's name, namespace,
-	// uid and resource version. It owns the object it is given.
+	// uid and resource version. It owns the object it is given. If it returns nil without an error, the object is left out: the store and
+	// the handlers know nothing of it; if the store held an earlier state, that is deleted, and handlers get it as the last one.
 	Transform func(T) (T, error)
 	// Labels is the label selector that the source applies, if any. Covers needs it to know what the informer holds.
 	Labels labels.Selector

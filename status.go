@@ -40,6 +40,8 @@ type Status struct {
 	Mutations uint64
 	// IndexPanics and TransformErrors count failures of index functions and transforms.
 	IndexPanics, TransformErrors uint64
+	// LeftOut is how many objects the transform leaves out at present. After a start from a file, those that have not changed since are not known.
+	LeftOut int
 	// ReportsDropped counts calls to OnError and OnMutation that were skipped because earlier ones took too long.
 	ReportsDropped uint64
 	// Memory is the objects' memory use.
@@ -148,7 +150,7 @@ func (a informerInfo) status(inf statusReporter) Status {
 	st := Status{
 		Resource: a.resource, Type: a.goType, Scope: a.scope.String(), Started: raw.Started, Stopped: raw.Stopped, Synced: raw.Synced,
 		NotFresh: a.fresh(raw), ResourceVersion: raw.ResourceVersion, Objects: raw.Objects, Mutations: raw.Mutations,
-		Memory: MemoryStatus(raw.Memory), IndexPanics: raw.IndexPanics, TransformErrors: raw.TransformErrors, ReportsDropped: raw.ReportsDropped,
+		Memory: MemoryStatus(raw.Memory), IndexPanics: raw.IndexPanics, TransformErrors: raw.TransformErrors, LeftOut: raw.LeftOut, ReportsDropped: raw.ReportsDropped,
 	}
 	for _, p := range raw.Parts {
 		st.Parts = append(st.Parts, PartStatus{

@@ -255,7 +255,10 @@ func nativeTransform(transform cache.TransformFunc) func(tidings.Object) (tiding
 			return obj, err
 		}
 		changed, ok := out.(tidings.Object)
-		if !ok {
+		switch {
+		case out == nil:
+			return nil, nil
+		case !ok:
 			return obj, fmt.Errorf("the transform returned a %T, which is not an API object", out)
 		}
 		return changed, nil
@@ -263,7 +266,8 @@ func nativeTransform(transform cache.TransformFunc) func(tidings.Object) (tiding
 }
 
 // SetTransform sets the function through which every object passes before it is stored. It may modify the object, and must return an API object
-// with the same name, namespace, uid and resource version. An object whose transform fails is stored unchanged, and the error is logged.
+// with the same name, namespace, uid and resource version; or nil, to leave the object out. An object whose transform fails is stored unchanged, and
+// the error is logged.
 func (inf *informer) SetTransform(transform cache.TransformFunc) error {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()

@@ -22,6 +22,7 @@ var (
 	age             = gauge("tidings_informer_age_seconds", "Time since the server was last heard from.", informerLabels()...)
 	mutations       = counter("tidings_informer_mutations_total", "Detected writes to cached objects.", informerLabels()...)
 	indexPanics     = counter("tidings_informer_index_panics_total", "Panics of index functions.", informerLabels()...)
+	leftOut         = gauge("tidings_informer_left_out_objects", "Objects that the transform leaves out.", informerLabels()...)
 	transformErrors = counter("tidings_informer_transform_errors_total", "Failures of transforms.", informerLabels()...)
 )
 
@@ -98,6 +99,7 @@ func collectInformer(out chan<- prometheus.Metric, st tidings.Status, labels []s
 	age.send(out, st.Age.Seconds(), labels...)
 	mutations.send(out, float64(st.Mutations), labels...)
 	indexPanics.send(out, float64(st.IndexPanics), labels...)
+	leftOut.send(out, float64(st.LeftOut), labels...)
 	transformErrors.send(out, float64(st.TransformErrors), labels...)
 	collectMemory(out, st.Memory, labels)
 	for _, p := range st.Parts {

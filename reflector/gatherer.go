@@ -10,10 +10,10 @@ type Gatherer[T object.Object] interface {
 	Key(i int) object.Key
 	// Version returns the resource version of the i-th object.
 	Version(i int) string
-	// Add appends an object.
-	Add(o T)
-	// Set replaces the i-th object by one with the same key.
-	Set(i int, o T)
+	// Add appends an object. It returns false if the object is to be left out, and is not appended.
+	Add(o T) (kept bool)
+	// Set replaces the i-th object by one with the same key. If that is to be left out, Set does what Remove does, and returns false.
+	Set(i int, o T) (kept bool)
 	// Remove replaces the i-th object by the last one, which is removed.
 	Remove(i int)
 	// Truncate keeps only the first n objects.
@@ -33,8 +33,16 @@ func NewGatherer[T object.Object](n int) Gatherer[T] { return &openGatherer[T]{m
 func (g *openGatherer[T]) Len() int             { return len(g.items) }
 func (g *openGatherer[T]) Key(i int) object.Key { return object.KeyOf(g.items[i]) }
 func (g *openGatherer[T]) Version(i int) string { return g.items[i].GetResourceVersion() }
-func (g *openGatherer[T]) Add(o T)              { g.items = append(g.items, o) }
-func (g *openGatherer[T]) Set(i int, o T)       { g.items[i] = o }
+
+func (g *openGatherer[T]) Add(o T) bool {
+	g.items = append(g.items, o)
+	return true
+}
+
+func (g *openGatherer[T]) Set(i int, o T) bool {
+	g.items[i] = o
+	return true
+}
 
 func (g *openGatherer[T]) Remove(i int) {
 	last := len(g.items) - 1

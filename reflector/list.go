@@ -79,8 +79,8 @@ func (l *list[T]) len() int {
 	return l.items.Len()
 }
 
-// add appends an item. The first one allocates room for as many as are expected.
-func (l *list[T]) add(item T) {
+// add appends an item, unless the gatherer leaves it out. The first one allocates room for as many as are expected.
+func (l *list[T]) add(item T) (kept bool) {
 	l.begin()
 	if l.wentBack != nil && l.wentBack(item) {
 		l.older = object.KeyOf(item)
@@ -88,11 +88,12 @@ func (l *list[T]) add(item T) {
 	if l.isStranger(item) {
 		l.stranger = object.KeyOf(item)
 	}
-	l.items.Add(item)
+	kept = l.items.Add(item)
 	l.newest = object.MaxResourceVersion(l.newest, item.GetResourceVersion())
 	if len(l.skipped) > 0 {
 		delete(l.skipped, object.KeyOf(item))
 	}
+	return kept
 }
 
 func (l *list[T]) begin() {
@@ -171,11 +172,21 @@ func (l *list[T]) apply(ev *source.Event[T]) {
 	case ev.Type == source.Deleted:
 		l.remove(key)
 	case held:
-		l.items.Set(i, ev.Object)
+		l.set(key, i, ev.Object)
 		delete(l.skipped, key)
 	default:
-		l.index[key] = l.len()
-		l.add(ev.Object)
+		if l.add(ev.Object) {
+			l.index[key] = l.len() - 1
+		}
+	}
+}
+
+// set replaces the i-th item, which has this key, unless the gatherer leaves the new state out.
+func (l *list[T]) set(key object.Key, i int, item T) {
+	last := l.items.Key(l.len() - 1)
+	if !l.items.Set(i, item) { // the last item took its place
+		l.index[last] = i
+		delete(l.index, key)
 	}
 }
 

@@ -95,8 +95,8 @@ type countedGatherer struct {
 
 func (g *countedGatherer) Key(i int) object.Key                 { return object.KeyOf(g.Items[i]) }
 func (g *countedGatherer) Version(i int) string                 { return g.Items[i].ResourceVersion }
-func (g *countedGatherer) Add(o thing)                          { g.Items = append(g.Items, o) }
-func (g *countedGatherer) Set(i int, o thing)                   { g.Items[i] = o }
+func (g *countedGatherer) Add(o thing) bool                     { g.Items = append(g.Items, o); return true }
+func (g *countedGatherer) Set(i int, o thing) bool              { g.Items[i] = o; return true }
 func (g *countedGatherer) Remove(i int)                         { g.Items = slices.Delete(g.Items, i, i+1) }
 func (g *countedGatherer) Truncate(n int)                       { g.Items = g.Items[:n] }
 func (g *countedGatherer) Collection() object.Collection[thing] { return g.Items }

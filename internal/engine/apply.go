@@ -38,6 +38,9 @@ func (inf *Informer[T]) applyChanges(p *part[T], deltas []object.Delta[T], versi
 	defer txn.Abort()
 	subs := inf.subscriptions()
 	a := applying[T]{txn: txn, deletions: &p.deletions, inFlight: &p.inFlight, compare: p.compares, silent: !inf.wantsObjects()}
+	if p.transform != nil {
+		a.leftOut = &p.leftOut
+	}
 	notes := a.deltas(deltas)
 	txn.Advance(p.namespace, version)
 	snap := txn.Commit()
@@ -214,6 +217,9 @@ type applying[T object.Object] struct {
 	txn       *store.Txn[T]
 	deletions *deletionTracker
 	inFlight  *inFlight[T]
+	leftOut   *leftOut // by the transform; nil without one
+	// leaves is the type of the present change if the transform leaves it out, else 0.
+	leaves object.DeltaType
 	// compare says that a repeated version does not prove that the object is unchanged.
 	compare bool
 	// silent says that no handler uses objects, so that previous states need not be opened.
@@ -227,6 +233,9 @@ func (a *applying[T]) deltas(deltas []object.Delta[T]) []object.Delta[T] {
 	for i := range deltas {
 		if !moved {
 			notes = deltas[: len(notes) : i+1] // appending beyond this reallocates
+		}
+		if a.inFlight.leftOut != nil {
+			a.leaves = a.inFlight.leftOut[i]
 		}
 		notes = a.delta(deltas[i], notes)
 		moved = moved || len(notes) > i+1
@@ -251,6 +260,9 @@ func (a *applying[T]) delta(d object.Delta[T], notes []object.Delta[T]) []object
 		if a.deletions.isStale(d.Key, version) {
 			a.txn.Remove(d.Key)
 			return notes
+		}
+		if a.leftOut != nil {
+			a.leftOut.note(d.Key, false)
 		}
 		return append(notes, object.Delta[T]{Type: object.Added, Key: d.Key, Object: d.Object})
 	}
@@ -284,13 +296,22 @@ func (a *applying[T]) delete(d object.Delta[T], notes []object.Delta[T]) []objec
 	version := d.Object.GetResourceVersion()
 	a.deletions.record(d.Key, version)
 	held, exists := a.txn.Held(d.Key)
-	if !exists || a.deletions.isOlder(version, held.ResourceVersion()) {
+	if exists && a.deletions.isOlder(version, held.ResourceVersion()) {
+		return notes
+	}
+	if a.leftOut != nil {
+		a.leftOut.note(d.Key, a.leaves != 0 && a.leaves != object.Deleted)
+	}
+	if !exists {
 		return notes
 	}
 	a.txn.Remove(d.Key)
 	before := a.before(&held)
 	if uid := d.Object.GetUID(); uid != held.UID() && uid != "" { // held was deleted before, unseen
 		return append(notes, object.Delta[T]{Type: object.Deleted, Key: d.Key, Object: before, Old: before, FinalStateUnknown: true})
+	}
+	if a.leaves != 0 { // handlers know nothing of the state that the transform rejected
+		return append(notes, object.Delta[T]{Type: object.Deleted, Key: d.Key, Object: before, Old: before})
 	}
 	return append(notes, object.Delta[T]{Type: object.Deleted, Key: d.Key, Object: d.Object, Old: before, FinalStateUnknown: d.FinalStateUnknown})
 }

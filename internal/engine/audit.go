@@ -178,6 +178,9 @@ func (a *auditor[T]) compare() (found *DivergedError, err error) {
 		return nil, errManySkipped
 	}
 	c := newComparison(snap, p.namespace, st.Skipped)
+	if p.transform != nil {
+		c.leftOut = p.leftOut.contains()
+	}
 	c.found = &DivergedError{Resource: p.inf.cfg.Name, Namespace: p.namespace, ResourceVersion: version}
 	if err := a.list(c, version); err != nil {
 		return nil, err
@@ -227,9 +230,10 @@ func (a *auditor[T]) page(opts source.ListOptions[T], c *comparison[T]) (source.
 // comparison is the state of one audit.
 type comparison[T object.Object] struct {
 	snap    *store.Snapshot[T]
-	held    object.Collection[T] // of the part
-	skipped map[object.Key]bool  // not compared
-	seen    map[uint64]struct{}  // hashes of the keys that the server has
+	held    object.Collection[T]  // of the part
+	skipped map[object.Key]bool   // not compared
+	leftOut func(object.Key) bool // by the transform, or maybe; nil without one
+	seen    map[uint64]struct{}   // hashes of the keys that the server has
 	found   *DivergedError
 }
 
@@ -253,6 +257,7 @@ func (c *comparison[T]) listed(o metav1.Object) {
 	}
 	held, ok := c.snap.Held(key)
 	switch {
+	case !ok && c.leftOut != nil && c.leftOut(key):
 	case !ok:
 		c.found.add(&c.found.Missing, key)
 	case held.UID() != o.GetUID() || held.ResourceVersion() != o.GetResourceVersion():

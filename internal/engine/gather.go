@@ -35,27 +35,29 @@ var _ reflector.Gatherer[object.Object] = (*gatherer[object.Object])(nil)
 
 func (p *part[T]) newGatherer(n int) reflector.Gatherer[T] {
 	p.sharer.Recheck()
+	p.leftOut.begin()
 	first := !p.listed.Load() && p.inf.store.Snapshot().In(p.namespace).Len() == 0
 	return &gatherer[T]{Gathering: p.inf.store.Gather(n), part: p, first: first, check: firstCheck}
 }
 
 // Add implements reflector.Gatherer.
-func (g *gatherer[T]) Add(o T) {
+func (g *gatherer[T]) Add(o T) (kept bool) {
 	if held, ok := g.part.unchanged(o); ok {
 		g.Gathering.AddHeld(held)
-		return
+		return true
 	}
 	if !g.first {
 		if held, ok := g.inStore(o); ok {
 			g.Gathering.AddHeld(held)
-			return
+			return true
 		}
 	}
 	if e := g.part.inFlight.encodingOf(o); !e.IsZero() {
 		g.Gathering.AddEncoded(o, e)
-	} else {
-		o = g.transformed(o)
+	} else if o, kept = g.transformed(o); kept {
 		g.Gathering.Add(o)
+	} else {
+		return false
 	}
 	if g.added++; g.added%weighEvery == 0 {
 		g.large += g.part.inf.budget.weigh(o)
@@ -64,6 +66,7 @@ func (g *gatherer[T]) Add(o T) {
 		g.keepBudget()
 		g.check, g.checked = g.Len()+max(1, min(g.Len(), checkEvery, int(most/g.part.inf.budget.meanSize()))), g.large
 	}
+	return true
 }
 
 // betweenChecks returns how much memory objects may take between checks.
@@ -78,13 +81,15 @@ func (g *gatherer[T]) inStore(o T) (held store.Held[T], ok bool) {
 }
 
 // Set implements reflector.Gatherer.
-func (g *gatherer[T]) Set(i int, o T) {
+func (g *gatherer[T]) Set(i int, o T) (kept bool) {
 	if held, ok := g.part.unchanged(o); ok {
 		o = held.Object()
-	} else {
-		o = g.transformed(o)
+	} else if o, kept = g.transformed(o); !kept {
+		g.Gathering.Remove(i)
+		return false
 	}
 	g.Gathering.Set(i, o)
+	return true
 }
 
 // Truncate implements reflector.Gatherer. A failed list may be retried much later.
@@ -94,9 +99,9 @@ func (g *gatherer[T]) Truncate(n int) {
 }
 
 // transformed runs the user's transform, except on the object that the store holds, which was transformed before.
-func (g *gatherer[T]) transformed(o T) T {
+func (g *gatherer[T]) transformed(o T) (out T, kept bool) {
 	if g.part.transform == nil {
-		return o
+		return o, true
 	}
 	return g.part.transformedListed(o)
 }
@@ -187,20 +192,38 @@ type transformingGatherer[T object.Object] struct {
 
 func (p *part[T]) newTransformingGatherer(n int) reflector.Gatherer[T] {
 	p.sharer.Recheck()
+	p.leftOut.begin()
 	return transformingGatherer[T]{reflector.NewGatherer[T](n), p}
 }
 
 // Add implements reflector.Gatherer.
-func (g transformingGatherer[T]) Add(o T) { g.Gatherer.Add(g.part.transformedListed(o)) }
+func (g transformingGatherer[T]) Add(o T) (kept bool) {
+	o, kept = g.part.transformedListed(o)
+	return kept && g.Gatherer.Add(o)
+}
 
 // Set implements reflector.Gatherer.
-func (g transformingGatherer[T]) Set(i int, o T) { g.Gatherer.Set(i, g.part.transformedListed(o)) }
-
-// transformedListed returns a listed object transformed, or as it is if the store holds it, because it was transformed before.
-func (p *part[T]) transformedListed(o T) T {
-	held, ok := p.inf.store.Snapshot().Held(object.KeyOf(o))
-	if ok && held.Is(o) {
-		return o
+func (g transformingGatherer[T]) Set(i int, o T) (kept bool) {
+	if o, kept = g.part.transformedListed(o); kept {
+		return g.Gatherer.Set(i, o)
 	}
-	return p.shared(p.transformed(o), held)
+	g.Gatherer.Remove(i)
+	return false
+}
+
+// transformedListed returns a listed object transformed, or as it is if the store holds it, because it was transformed before. kept is
+// false if the transform leaves it out.
+func (p *part[T]) transformedListed(o T) (out T, kept bool) {
+	key := object.KeyOf(o)
+	held, ok := p.inf.store.Snapshot().Held(key)
+	if ok && held.Is(o) {
+		p.leftOut.noteListed(key, false)
+		return o, true
+	}
+	out, kept = p.transformed(o)
+	p.leftOut.noteListed(key, !kept)
+	if kept {
+		out = p.shared(out, held)
+	}
+	return out, kept
 }

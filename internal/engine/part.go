@@ -28,6 +28,7 @@ type part[T object.Object] struct {
 	reflector *reflector.Reflector[T]
 	transform func(T) (T, error)
 	sharer    source.Sharer[T] // of transformed objects
+	leftOut   leftOut          // by the transform
 	made      time.Time
 
 	ctx    context.Context // the part's lifetime, within the informer's
@@ -370,6 +371,7 @@ func (p *part[T]) Replace(objects object.Collection[T], resourceVersion string) 
 		p.inf.waitForRoom(p.ctx)
 	}
 	p.guardList(objects)
+	p.leftOut.relisted()
 	p.inf.applyList(p, objects, resourceVersion, p.historyRewritten() || p.contradicts(objects, resourceVersion))
 	p.inf.guard.sampler.Forget()
 	if p.inf.budget != nil {
@@ -406,7 +408,7 @@ func (p *part[T]) historyRewritten() bool {
 }
 
 // transformChanges transforms the objects of the deltas. It skips an object that the store holds, which was transformed before and is
-// shared. A deletion whose object could not be decoded comes with the previous state.
+// shared. A deletion whose object could not be decoded comes with the previous state. What the transform leaves out becomes a deletion.
 func (p *part[T]) transformChanges(deltas []object.Delta[T]) {
 	snap := p.inf.store.Snapshot()
 	p.sharer.Recheck()
@@ -425,23 +427,32 @@ func (p *part[T]) transformChanges(deltas []object.Delta[T]) {
 		if ok && held.Is(d.Object) {
 			continue
 		}
-		if d.Object = p.transformed(d.Object); d.Type != object.Deleted {
-			d.Object = p.shared(d.Object, held)
+		out, kept := p.transformed(d.Object)
+		switch {
+		case !kept:
+			p.inFlight.leaveOut(i, len(deltas), d.Type)
+			d.Type = object.Deleted
+		case d.Type == object.Deleted:
+			d.Object = out
+		default:
+			d.Object = p.shared(out, held)
 		}
 	}
 }
 
 // transformed runs the user's transform. It restores an object's identity if the transform changed it. If the transform fails,
-// the object is kept as it came, so that nothing is lost.
-func (p *part[T]) transformed(obj T) T {
+// the object is kept as it came, so that nothing is lost. kept is false if the transform leaves the object out.
+func (p *part[T]) transformed(obj T) (out T, kept bool) {
 	key, uid, version := object.KeyOf(obj), obj.GetUID(), obj.GetResourceVersion()
 	out, err := p.callTransform(obj)
-	if err == nil && object.IsNil(out) {
-		err = errors.New("it returned nil without an error")
-	}
 	if err != nil {
 		p.transformFailed(key, "transform failed; the object is kept as it came", err)
-		return obj
+		return obj, true
+	}
+	if object.IsNil(out) {
+		obj.SetUID(uid) // they are still needed, and the transform may have changed them
+		obj.SetResourceVersion(version)
+		return out, false
 	}
 	if object.KeyOf(out) != key || out.GetUID() != uid || out.GetResourceVersion() != version {
 		p.transformFailed(key, "the transform changed what identifies the object; only that was put back", errIdentity)
@@ -450,7 +461,7 @@ func (p *part[T]) transformed(obj T) T {
 		out.SetUID(uid)
 		out.SetResourceVersion(version)
 	}
-	return out
+	return out, true
 }
 
 // shared returns a transformed object that shares equal parts with others and with the state that the store holds, if there is one.

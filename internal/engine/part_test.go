@@ -36,7 +36,7 @@ func TestTransformKeepsTheIdentity(t *testing.T) {
 			o.Data = map[string]string{"transformed": "yes"}
 			return o, nil
 		}}
-		out := p.transformed(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "x", UID: "u", ResourceVersion: "1"}})
+		out, _ := p.transformed(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "x", UID: "u", ResourceVersion: "1"}})
 		if out.Namespace != "shop" || out.Name != "x" || out.UID != "u" || out.ResourceVersion != "1" || out.Data["transformed"] != "yes" {
 			t.Errorf("%s: %+v", name, out)
 		}

@@ -29,6 +29,8 @@ type inFlight[T object.Object] struct {
 	previousObject T
 	before         store.Held[T]
 	data           *[]byte
+	// leftOut has the types of those changes of a batch that the transform leaves out, by index, and 0 for the others; nil if there are none.
+	leftOut []object.DeltaType
 	// standIns and olderStandIns are the states behind stand-ins, by key. The store may have lost a state by the time its stand-in comes back,
 	// if it was edited by hand.
 	standIns, olderStandIns map[object.Key]store.Held[T]
@@ -335,6 +337,15 @@ func (w *inFlight[T]) applied() {
 	putBuffer(w.bytes)
 	putBuffer(w.data)
 	w.bytes, w.data, w.neighbors, w.previousObject, w.before = nil, nil, nil, *new(T), store.Held[T]{}
+	w.leftOut = nil
+}
+
+// leaveOut records that the transform leaves out the i-th of n changes, which has this type.
+func (w *inFlight[T]) leaveOut(i, n int, t object.DeltaType) {
+	if w.leftOut == nil {
+		w.leftOut = make([]object.DeltaType, n)
+	}
+	w.leftOut[i] = t
 }
 
 // resolve replaces stand-ins by their objects, in changes that came together with the end of a list.

@@ -16,6 +16,7 @@ type Status struct {
 	Handlers                     []HandlerStatus
 	Mutations                    uint64
 	IndexPanics, TransformErrors uint64
+	LeftOut                      int // by the transform, at present
 	ReportsDropped               uint64
 	Memory                       MemoryStatus
 }
@@ -50,6 +51,7 @@ func (inf *Informer[T]) Status() Status {
 	inf.mu.Unlock()
 	for _, p := range parts {
 		ps := p.status(now)
+		st.LeftOut += p.leftOut.len()
 		ps.ResourceVersion = snap.ResourceVersionIn(p.namespace)
 		st.Parts = append(st.Parts, ps)
 	}
