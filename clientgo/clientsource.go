@@ -43,6 +43,9 @@ func newTweakedClient(client anyClient, whole any, tweak func(*metav1.ListOption
 // IsWatchListSemanticsUnSupported reports whether the initial objects have to be listed rather than streamed.
 func (c tweakedClient) IsWatchListSemanticsUnSupported() bool { return c.unstreamed || !streams() }
 
+// Unnumbered reports whether the client is a fake, which does not number the states of objects.
+func (c tweakedClient) Unnumbered() bool { return c.unstreamed }
+
 func (c tweakedClient) List(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 	c.tweak(&opts)
 	return c.client.List(ctx, opts)

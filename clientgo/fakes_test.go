@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/kubernetes/scheme"
 	metadatafake "k8s.io/client-go/metadata/fake"
+	clienttesting "k8s.io/client-go/testing"
 	kcache "k8s.io/client-go/tools/cache"
 
 	"github.com/tidings/tidings/clientgo"
@@ -249,5 +251,117 @@ func TestObjectsWithoutAName(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestFakeListsWithOtherVersions than their objects have: versions of fakes prove nothing, whichever is greater, and also when the pods are listed
+// again after a watch.
+func TestFakeListsWithOtherVersions(t *testing.T) {
+	for _, name := range []string{"client-go", "factory", "cache"} {
+		for _, list := range []string{"", "5", "1000"} {
+			for _, version := range []string{"", "3", "999"} {
+				t.Run(fmt.Sprintf("%s/list %q/fixtures %q", name, list, version), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { testOtherVersions(t, name, list, version) })
+				})
+			}
+		}
+	}
+}
+
+func testOtherVersions(t *testing.T, name, list, version string) {
+	resource, kind := corev1.SchemeGroupVersion.WithResource("pods"), corev1.SchemeGroupVersion.WithKind("Pod")
+	client := fake.NewSimpleClientset(fixture("x", version), fixture("other", version))
+	client.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		pods, err := client.Tracker().List(resource, kind, "")
+		if err == nil {
+			pods.(*corev1.PodList).ResourceVersion = list
+		}
+		return true, pods, err
+	})
+	var last watch.Interface
+	client.PrependWatchReactor("pods", func(clienttesting.Action) (bool, watch.Interface, error) {
+		w, err := client.Tracker().Watch(resource, "")
+		last = w
+		return true, w, err
+	})
+	inf := podInformers(client)[name]
+	runOverFake(t, inf)
+	pods := client.CoreV1().Pods("a")
+	check := func(when string, want ...string) {
+		t.Helper()
+		synctest.Wait()
+		var got []string
+		for _, o := range inf.GetStore().List() {
+			got = append(got, stateOf(o))
+		}
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Errorf("%s: the store has %q, want %q", when, got, want)
+		}
+	}
+	create := func(name string) {
+		t.Helper()
+		if _, err := pods.Create(t.Context(), fixture(name, version), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remove := func(name string) {
+		t.Helper()
+		if err := pods.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	create("new")
+	check("created", "new=", "other=", "x=")
+	remove("x")
+	check("deleted", "new=", "other=")
+	create("x")
+	p := fixture("x", "2")
+	p.Status.Phase = corev1.PodRunning
+	if _, err := pods.UpdateStatus(t.Context(), p, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	check("updated at a lower version", "new=", "other=", "x=Running")
+	if name == "client-go" { // it would only watch again, and miss what happens in between
+		return
+	}
+	last.Stop()
+	remove("other")
+	remove("x")
+	create("third")
+	time.Sleep(5 * time.Minute)
+	check("after another list", "new=", "third=")
+	create("fourth")
+	check("created after another list", "fourth=", "new=", "third=")
+}
+
+// TestTransformReturnsNil: the pod is left out, whether the nil has a type or not.
+func TestTransformReturnsNil(t *testing.T) {
+	for _, name := range []string{"factory", "cache"} {
+		for typ, none := range map[string]any{"nil": nil, "a nil *Pod": (*corev1.Pod)(nil)} {
+			t.Run(name+"/"+typ, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					client := fake.NewSimpleClientset(fixture("x", "1"), fixture("out", "1"))
+					inf := podInformers(client)[name]
+					if err := inf.SetTransform(func(o any) (any, error) {
+						if p := o.(*corev1.Pod); p.Name == "out" || p.Status.Phase == corev1.PodSucceeded {
+							return none, nil
+						}
+						return o, nil
+					}); err != nil {
+						t.Fatal(err)
+					}
+					n := runOverFake(t, inf)
+					p := fixture("x", "1")
+					p.Status.Phase = corev1.PodSucceeded
+					if _, err := client.CoreV1().Pods("a").UpdateStatus(t.Context(), p, metav1.UpdateOptions{}); err != nil {
+						t.Fatal(err)
+					}
+					synctest.Wait()
+					if got := n.take(); !slices.Equal(got, []string{"add x=", "delete x="}) || len(inf.GetStore().List()) != 0 {
+						t.Errorf("got %q, and the store has %v", got, inf.GetStore().List())
+					}
+				})
+			})
+		}
 	}
 }

@@ -37,6 +37,9 @@ func (lw listWatch) IsWatchListSemanticsUnSupported() bool {
 // streams reports whether client-go's feature gate allows to stream initial objects.
 func streams() bool { return features.FeatureGates().Enabled(features.WatchListClient) }
 
+// Unnumbered reports whether the ListerWatcher is one of a fake client, which does not number the states of objects.
+func (lw listWatch) Unnumbered() bool { return lw.unstreamed }
+
 func (lw listWatch) List(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 	return lw.ListWithContext(ctx, opts)
 }
@@ -82,6 +85,12 @@ func (c typeChecked) check(obj tidings.Object) error {
 // SharedBytes forwards to the source.
 func (c typeChecked) SharedBytes() int64 {
 	return c.ListerWatcher.(interface{ SharedBytes() int64 }).SharedBytes()
+}
+
+// Unnumbered forwards to the source.
+func (c typeChecked) Unnumbered() bool {
+	src, ok := c.ListerWatcher.(interface{ Unnumbered() bool })
+	return ok && src.Unnumbered()
 }
 
 // OnStrayWrite forwards to the source.

@@ -44,6 +44,9 @@ type Options[T object.Object] struct {
 	Held source.Previous[T]
 	// NewGatherer returns a Gatherer for a list of about n objects. Nil means the function NewGatherer.
 	NewGatherer func(n int) Gatherer[T]
+	// Unnumbered says that the source does not number states, as fake clients do: versions prove nothing from the start; see
+	// Status.UnprovenVersions.
+	Unnumbered bool
 	// NoSharing says that the sink writes to the objects it gets; see source.ListOptions.
 	NoSharing bool
 

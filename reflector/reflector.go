@@ -118,6 +118,7 @@ func New[T object.Object](opts Options[T]) (*Reflector[T], error) {
 	r.list = list[T]{gatherer: opts.NewGatherer, isStranger: r.isListed}
 	r.status.epoch = time.Now()
 	r.status.paged.Store(opts.DisableWatchList)
+	r.status.unproven.Store(opts.Unnumbered)
 	return r, nil
 }
 

@@ -176,6 +176,18 @@ func (s *clientSource[T, L]) Watch(ctx context.Context, opts WatchOptions[T]) (S
 	}
 }
 
+// Unnumbered reports whether versions of this source prove nothing: the client says so with a method Unnumbered or, if it has none, says that it
+// does not support WatchList semantics. Fake clients say that, and never raise the version of an object.
+func (s *clientSource[T, L]) Unnumbered() bool {
+	switch client := s.client.(type) {
+	case interface{ Unnumbered() bool }:
+		return client.Unnumbered()
+	case interface{ IsWatchListSemanticsUnSupported() bool }:
+		return client.IsWatchListSemanticsUnSupported()
+	}
+	return false
+}
+
 // sendsInitialEvents asks the client. The method is client-go's: it lets fake clients say that they do not.
 func (s *clientSource[T, L]) sendsInitialEvents() bool {
 	client, ok := s.client.(interface{ IsWatchListSemanticsUnSupported() bool })

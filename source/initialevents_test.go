@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/tidings/tidings/source"
 	"github.com/tidings/tidings/tidingstest"
@@ -26,6 +27,34 @@ type says struct {
 }
 
 func (s says) IsWatchListSemanticsUnSupported() bool { return s.unsupported }
+
+// unnumbered is a client that says whether it numbers states.
+type unnumbered struct {
+	says
+	unnumbered bool
+}
+
+func (u unnumbered) Unnumbered() bool { return u.unnumbered }
+
+// TestUnnumbered: clients that cannot stream are taken for fakes, unless they say otherwise.
+func TestUnnumbered(t *testing.T) {
+	for i, tt := range []struct {
+		client source.ClientGo[*corev1.PodList]
+		want   bool
+	}{
+		{fake.NewClientset().CoreV1().Pods("a"), false}, // the clientset would know
+		{says{nil, false}, false}, {says{nil, true}, true},
+		{unnumbered{says{nil, true}, false}, false}, {unnumbered{says{nil, false}, true}, true},
+	} {
+		from, err := source.FromClient[*corev1.Pod](tt.client, source.Scope{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := from.(interface{ Unnumbered() bool }).Unnumbered(); got != tt.want {
+			t.Errorf("client %d is unnumbered: %t, want %t", i, got, tt.want)
+		}
+	}
+}
 
 // TestInitialEventsThroughClient: a client is asked to stream the initial objects if it says that it can.
 func TestInitialEventsThroughClient(t *testing.T) {

@@ -37,7 +37,8 @@ func (a *deletionTracker) relisted(version string) {
 // turnOff makes it track nothing, for servers whose versions prove nothing.
 func (a *deletionTracker) turnOff() { *a = deletionTracker{off: true, forever: a.forever} }
 
-// turnOffForever is turnOff, whatever lists will say: an object has come in two states of one version.
+// turnOffForever is turnOff, whatever lists will say: the source says that it does not number states, or an object has come in two states of one
+// version.
 func (a *deletionTracker) turnOffForever() { *a = deletionTracker{off: true, forever: true} }
 
 // record records that the object under key was deleted at the version.

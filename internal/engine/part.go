@@ -114,6 +114,10 @@ func (inf *Informer[T]) newPart(namespace string) (*part[T], error) {
 		Backoff: inf.cfg.Backoff, PageSize: inf.cfg.PageSize, Seed: inf.partSeed(), Peers: inf.cfg.Peers,
 		Resume: p.resume, OnResume: p.onResume,
 	}
+	if s, ok := src.(interface{ Unnumbered() bool }); ok && s.Unnumbered() {
+		opts.Unnumbered = true
+		p.deletions.turnOffForever()
+	}
 	if p.transform != nil {
 		opts.NewGatherer = p.newTransformingGatherer
 	}
