@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tidings/tidings"
+	tidingsruntime "github.com/tidings/tidings/controllerruntime"
 	"github.com/tidings/tidings/tidingstest"
 )
 
