@@ -160,7 +160,7 @@ func TestDirectory(t *testing.T) {
 		run(150)
 		entries, err := os.ReadDir(dir)
 		if err != nil || len(entries) != 6 {
-			w.Errorf("%d files, %v: want one for each form and namespace of pods, and none for Secrets", len(entries), err)
+			w.Errorf("%d files %v, %v: want one for each form and namespace of pods, and none for Secrets", len(entries), entries, err)
 		}
 	})
 }

@@ -120,13 +120,20 @@ type runtimeCache struct {
 	stopped   chan struct{} // closed when the context of Start has ended
 }
 
-// Start runs the informers until ctx ends. A second call returns an error.
+// Start runs the informers until ctx ends, and returns when they have ended. A second call returns an error.
 func (c *runtimeCache) Start(ctx context.Context) error {
 	c.start.Do(func() {
 		context.AfterFunc(ctx, func() { close(c.stopped) })
 		close(c.started)
 	})
-	return c.Cache.Start(ctx)
+	err := c.Cache.Start(ctx)
+	if ctx.Err() != nil {
+		// Up to 0.24, controller-runtime does not wait for the informers of several namespaces, which may be saving files.
+		for _, inf := range c.informers.all() {
+			inf.wait()
+		}
+	}
+	return err
 }
 
 func isClosed(ch <-chan struct{}) bool {

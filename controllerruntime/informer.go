@@ -196,6 +196,13 @@ func (inf *informer) status() tidings.Status {
 	return st
 }
 
+// wait waits for an informer whose context has ended.
+func (inf *informer) wait() {
+	if native, ok := clientgo.NativeInformer(inf.SharedIndexInformer); ok {
+		_ = native.Stop(context.Background()) // it only fails when its context ends
+	}
+}
+
 // title names the informer in messages: its resource, and what distinguishes it from other informers of that resource.
 func (i informerInfo) title() string {
 	words := i.filters()
