@@ -142,6 +142,7 @@ func dying[T tidings.Object](obj T, finalizers ...string) T {
 	obj.SetNamespace(lateKey.Namespace)
 	obj.SetName(lateKey.Name)
 	obj.SetDeletionTimestamp(&now)
+	obj.SetDeletionGracePeriodSeconds(new(int64)) // else the next deletion would set it, in another version
 	obj.SetFinalizers(finalizers)
 	return obj
 }
