@@ -21,8 +21,8 @@ type clusterIdentity struct {
 	known string
 }
 
-// clusterOf returns a function that identifies the cluster: by Options.ClusterID, or else by asking the server. It returns nil
-// if there is neither.
+// clusterOf returns a function that identifies the cluster: by Options.ClusterID, or else by asking
+// the server. It returns nil if there is neither.
 func clusterOf(client *source.Client, opts Options) func(context.Context) (string, error) {
 	switch {
 	case opts.ClusterID != "":

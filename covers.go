@@ -17,8 +17,8 @@ type selection struct {
 	fields fields.Selector
 }
 
-// covers reports whether the selectors match obj. A field selector on a path that the object does not have matches nothing, since
-// only the server knows what the path refers to.
+// covers reports whether the selectors match obj. A field selector on a path that the object does
+// not have matches nothing, since only the server knows what the path refers to.
 func (s selection) covers(obj Object) bool {
 	if s.labels != nil && !s.labels.Matches(labels.Set(obj.GetLabels())) {
 		return false
@@ -35,7 +35,8 @@ func (s selection) covers(obj Object) bool {
 	return true
 }
 
-// coversMetadata is covers for an object of which only the metadata is known. known is false if a field selector needs more.
+// coversMetadata is covers for an object of which only the metadata is known. known is false if a
+// field selector needs more.
 func (s selection) coversMetadata(o metav1.Object) (covers, known bool) {
 	if s.labels != nil && !s.labels.Empty() && !s.labels.Matches(labels.Set(o.GetLabels())) {
 		return false, true
@@ -62,8 +63,9 @@ func (s selection) coversMetadata(o metav1.Object) (covers, known bool) {
 	return known, known
 }
 
-// fieldValue returns the value of the field at a path such as "spec.nodeName", in the form that field selectors compare. A field that a
-// typed object leaves out has its zero or empty value; one that the type, or an unstructured object, does not have is not found.
+// fieldValue returns the value of the field at a path such as "spec.nodeName", in the form that
+// field selectors compare. A field that a typed object leaves out has its zero or empty value; one
+// that the type, or an unstructured object, does not have is not found.
 func fieldValue(obj Object, path string) (string, bool) {
 	names := strings.Split(path, ".")
 	if u, ok := obj.(*unstructured.Unstructured); ok {
@@ -82,7 +84,8 @@ func fieldValue(obj Object, path string) (string, bool) {
 	return scalarText(v)
 }
 
-// fieldByJSONName returns the field with the given JSON name of a struct or a pointer to one, and the zero Value if there is none.
+// fieldByJSONName returns the field with the given JSON name of a struct or a pointer to one, and
+// the zero Value if there is none.
 func fieldByJSONName(v reflect.Value, name string) reflect.Value {
 	if v.Kind() == reflect.Pointer {
 		if v.IsNil() {

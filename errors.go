@@ -24,17 +24,19 @@ var (
 	ErrStarted = engine.ErrStarted
 	// ErrTransform is wrapped by errors that a faulty transform causes.
 	ErrTransform = engine.ErrTransform
-	// ErrSkipped is wrapped by the error of a wait for sync if the informer synced without some objects because they cannot be decoded, and by the
-	// error of a Lookup of such an object.
+	// ErrSkipped is wrapped by the error of a wait for sync if the informer synced without some
+	// objects because they cannot be decoded, and by the error of a Lookup of such an object.
 	ErrSkipped = errors.New("objects that cannot be decoded were left out")
-	// ErrOutOfScope is returned by a wait for an object or a namespace that the informer does not hold, or stops holding.
+	// ErrOutOfScope is returned by a wait for an object or a namespace that the informer does not
+	// hold, or stops holding.
 	ErrOutOfScope = engine.ErrOutOfScope
 )
 
-// DivergedError reports that an audit found the store to differ from the server; see Options.Audit. It is the cause of a
-// *reflector.Error with the reason Diverged. Its fields are Resource; Namespace, if the informer has several; ResourceVersion, the
-// version at which the two were compared; Missing, Extra and Outdated, the number of objects that only the server has, that only the
-// store has, and that differ; and First, the keys of some of them.
+// DivergedError reports that an audit found the store to differ from the server; see Options.Audit.
+// It is the cause of a *reflector.Error with the reason Diverged. Its fields are Resource;
+// Namespace, if the informer has several; ResourceVersion, the version at which the two were
+// compared; Missing, Extra and Outdated, the number of objects that only the server has, that only
+// the store has, and that differ; and First, the keys of some of them.
 type DivergedError = engine.DivergedError
 
 // SyncError says why an informer has not synced. It wraps the last error from the server or the network, and the
@@ -46,8 +48,8 @@ type SyncError struct {
 	Namespace string
 	// Cause is the present problem; nil if nothing has failed and the wait was merely too short.
 	Cause *reflector.Error
-	// Skipped lists objects that cannot be decoded: the informer has synced, but without them, or with an older state of
-	// them. SkippedCount is their number; Skipped holds the first of them.
+	// Skipped lists objects that cannot be decoded: the informer has synced, but without them, or
+	// with an older state of them. SkippedCount is their number; Skipped holds the first of them.
 	Skipped      []SkippedObject
 	SkippedCount int
 	// Wait is the error that ended the wait; nil if the wait ended because Cause is permanent, or because of Skipped.
@@ -65,8 +67,9 @@ type SkippedObject struct {
 	Since time.Time
 }
 
-// SkippedError says that an object exists but cannot be decoded, and that no older state of it is known: it must not be taken for deleted. It is an
-// API status error with the reason InternalError, so that code for client-go does not take it for NotFound either.
+// SkippedError says that an object exists but cannot be decoded, and that no older state of it is
+// known: it must not be taken for deleted. It is an API status error with the reason InternalError,
+// so that code for client-go does not take it for NotFound either.
 type SkippedError struct {
 	// Resource names the informer, such as "pods".
 	Resource string
@@ -141,7 +144,8 @@ func (e *SyncError) Unwrap() []error {
 	return errs
 }
 
-// Permanent reports whether waiting longer cannot help, because for example a permission, a resource or a certificate is missing.
+// Permanent reports whether waiting longer cannot help, because for example a permission, a
+// resource or a certificate is missing.
 func (e *SyncError) Permanent() bool { return e.Cause != nil && e.Cause.Permanent() }
 
 // syncError returns the public error for an obstacle; nil if there is none.
@@ -163,8 +167,8 @@ func skippedObjects(skipped []reflector.Skipped) []SkippedObject {
 	return out
 }
 
-// StopError is returned by Stop, Remove, Shutdown and SetNamespaces when their context ends before everything they wait for, such as the running
-// calls of handlers, has ended.
+// StopError is returned by Stop, Remove, Shutdown and SetNamespaces when their context ends before
+// everything they wait for, such as the running calls of handlers, has ended.
 type StopError struct {
 	Resource string
 	// Handlers names the handlers that are still running.

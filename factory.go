@@ -34,8 +34,8 @@ type Factory struct {
 	shared  map[informerKey]*sharedInformer
 	all     []*sharedInformer // that have not ended, shared or not, oldest first
 	stopped bool
-	// unsynced says that an informer that nobody had stopped has ended without having synced. It counts once none is left, and is forgotten
-	// with the next new one.
+	// unsynced says that an informer that nobody had stopped has ended without having synced. It
+	// counts once none is left, and is forgotten with the next new one.
 	unsynced error
 }
 
@@ -63,13 +63,13 @@ type lifecycle interface {
 	WaitForSync(ctx context.Context, failFast bool) (*engine.Obstacle, error)
 }
 
-// SourceFunc returns the source for one namespace of a scope, or for all of them if namespace is All. The scope's Resource is set, and
-// its Source method applies the factory's limits. A SourceFunc must not call the factory or its informers, which
-// may stand still until it returns.
+// SourceFunc returns the source for one namespace of a scope, or for all of them if namespace is
+// All. The scope's Resource is set, and its Source method applies the factory's limits. A
+// SourceFunc must not call the factory or its informers, which may stand still until it returns.
 type SourceFunc[T Object] func(scope Scope, namespace string) (source.ListerWatcher[T], error)
 
-// NewFactory returns a factory for the API server that config points to. It does not connect yet. config is copied; its rate
-// limits do not apply, because an informer sends one request at a time.
+// NewFactory returns a factory for the API server that config points to. It does not connect yet.
+// config is copied; its rate limits do not apply, because an informer sends one request at a time.
 func NewFactory(config *rest.Config, opts Options) (*Factory, error) {
 	if config == nil {
 		return nil, errors.New("new factory: the config is nil; load one with clientcmd or rest.InClusterConfig")
@@ -92,16 +92,17 @@ func NewSourceFactory(opts Options) *Factory {
 	}
 }
 
-// SetSource makes f get the objects of type T from the sources that fn returns instead of from its API server. It affects only
-// informers created later.
+// SetSource makes f get the objects of type T from the sources that fn returns instead of from its
+// API server. It affects only informers created later.
 func SetSource[T Object](f *Factory, fn SourceFunc[T]) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.sources[reflect.TypeFor[T]()] = fn
 }
 
-// Informer returns a reference to the factory's informer for type T and scope, and creates the informer if there is none. It
-// is started by the factory's next Start, or by its own. An invalid scope is an error right away.
+// Informer returns a reference to the factory's informer for type T and scope, and creates the
+// informer if there is none. It is started by the factory's next Start, or by its own. An invalid
+// scope is an error right away.
 func Informer[T Object](f *Factory, scope Scope) (*SharedInformer[T], error) {
 	target, err := scopeOf[T](f, scope)
 	if err != nil {
@@ -189,7 +190,8 @@ func newShared[T Object](f *Factory, key informerKey, t target, opts UnsharedOpt
 	return shared, nil
 }
 
-// givenScope describes the scope of a source that is not the factory's own, made for a namespace. It may be narrower than the informer's.
+// givenScope describes the scope of a source that is not the factory's own, made for a namespace.
+// It may be narrower than the informer's.
 func givenScope(src any, namespace string) string {
 	scope := scopeOfSource(src)
 	if scope.Namespace == namespace {
@@ -212,7 +214,8 @@ func withFirst[T Object](namespace string, first source.ListerWatcher[T], newSou
 	}
 }
 
-// sourceFor returns a function that makes a target's sources, with the given function or over the API server. The caller holds f.mu.
+// sourceFor returns a function that makes a target's sources, with the given function or over the
+// API server. The caller holds f.mu.
 func sourceFor[T Object](f *Factory, t target, given SourceFunc[T]) func(namespace string) (source.ListerWatcher[T], error) {
 	client, recorder := f.client, f.opts.Recorder
 	scope := t.scope()
@@ -257,13 +260,15 @@ func (t target) title(goType reflect.Type) string {
 	return fmt.Sprintf("%s (%s)", resourceName(t.resource), words[1:])
 }
 
-// ResourceAppeared makes informers that are waiting for a missing resource retry immediately. It is for programs that have their own
-// way of learning about new CRDs; among informers of the same resource, the first to find it wakes the others by itself.
+// ResourceAppeared makes informers that are waiting for a missing resource retry immediately. It is
+// for programs that have their own way of learning about new CRDs; among informers of the same
+// resource, the first to find it wakes the others by itself.
 func (f *Factory) ResourceAppeared(resource schema.GroupVersionResource) {
 	f.peers.ResourceAppeared(resource)
 }
 
-// releaser returns a function that drops one user of shared on its first call, and reports on every call whether it was the last.
+// releaser returns a function that drops one user of shared on its first call, and reports on every
+// call whether it was the last.
 func (f *Factory) releaser(shared *sharedInformer) (release func() (last bool)) {
 	return sync.OnceValue(func() bool { return f.dropUser(shared) })
 }
@@ -337,9 +342,10 @@ func (f *Factory) Start(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// WaitForSync waits until every informer that has not ended has synced. If ctx ends first, the error wraps one *SyncError for each
-// informer that has not, which says why. After Shutdown it is an error, and so it is if no informer is left because the context that they
-// were started with ended before all of them had synced. See SharedInformer.WaitForSync.
+// WaitForSync waits until every informer that has not ended has synced. If ctx ends first, the
+// error wraps one *SyncError for each informer that has not, which says why. After Shutdown it is
+// an error, and so it is if no informer is left because the context that they were started with
+// ended before all of them had synced. See SharedInformer.WaitForSync.
 func (f *Factory) WaitForSync(ctx context.Context) error { return f.waitForSync(ctx, false) }
 
 // WaitForSyncFailFast is like WaitForSync, but returns immediately on a problem that retrying cannot fix, such as a
@@ -389,8 +395,8 @@ func (f *Factory) Status() []Status {
 	return all
 }
 
-// Shutdown stops every informer, whether or not it still has users, and waits for them until ctx ends; called again, it waits
-// again. The factory cannot be used afterwards.
+// Shutdown stops every informer, whether or not it still has users, and waits for them until ctx
+// ends; called again, it waits again. The factory cannot be used afterwards.
 func (f *Factory) Shutdown(ctx context.Context) error {
 	f.mu.Lock()
 	f.stopped = true

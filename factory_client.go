@@ -7,7 +7,8 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// NewFactoryForClient is like NewFactory, but uses the connections of an existing client, for example one made from an http.Client.
+// NewFactoryForClient is like NewFactory, but uses the connections of an existing client, for
+// example one made from an http.Client.
 func NewFactoryForClient(client *source.Client, opts Options) (*Factory, error) {
 	if client == nil {
 		return nil, errors.New("new factory: the client is nil; make one with source.NewClient")
@@ -20,6 +21,6 @@ func NewFactoryForClient(client *source.Client, opts Options) (*Factory, error) 
 	return f, nil
 }
 
-// Client returns the client for the factory's API server, for sources that a program makes itself, as in SetSource. It is nil if the
-// factory has no API server.
+// Client returns the client for the factory's API server, for sources that a program makes itself,
+// as in SetSource. It is nil if the factory has no API server.
 func (f *Factory) Client() *source.Client { return f.client }

@@ -12,8 +12,9 @@ type UnsharedOptions[T Object] struct {
 	OnError func(error)
 }
 
-// UnsharedInformer is like Informer, including the factory's memory budget and directory, but returns a new informer on every call.
-// Informers that exist at the same time must differ in scope or type if they are saved.
+// UnsharedInformer is like Informer, including the factory's memory budget and directory, but
+// returns a new informer on every call. Informers that exist at the same time must differ in scope
+// or type if they are saved.
 func UnsharedInformer[T Object](f *Factory, scope Scope, opts UnsharedOptions[T]) (*SharedInformer[T], error) {
 	target, err := scopeOf[T](f, scope)
 	if err != nil {

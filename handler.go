@@ -8,9 +8,10 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// Handler is notified of every change. Its methods are called one at a time, from the handler's own goroutine, after the
-// store holds the change. The objects are shared and read-only. HandlerFuncs, DeltaFunc and KeyHandler are Handlers made of functions;
-// FilterHandler narrows a handler to some of the objects.
+// Handler is notified of every change. Its methods are called one at a time, from the handler's own
+// goroutine, after the store holds the change. The objects are shared and read-only. HandlerFuncs,
+// DeltaFunc and KeyHandler are Handlers made of functions; FilterHandler narrows a handler to some
+// of the objects.
 type Handler[T Object] interface {
 	// OnAdd is called for an object that the handler has not seen. initial is set for objects that
 	// existed when the handler was added or their namespace was first listed.
@@ -27,8 +28,8 @@ type Tombstone[T Object] struct {
 	Key Key
 	// Object is the last known state.
 	Object T
-	// FinalStateUnknown is set if the deletion itself was not seen, because the watch was down or the namespace has left the scope: Object may
-	// then be older than the object's final state.
+	// FinalStateUnknown is set if the deletion itself was not seen, because the watch was down or
+	// the namespace has left the scope: Object may then be older than the object's final state.
 	FinalStateUnknown bool
 }
 
@@ -79,9 +80,10 @@ func (f DeltaFunc[T]) OnDelete(gone Tombstone[T]) {
 	f(Delta[T]{Type: object.Deleted, Key: gone.Key, Object: gone.Object, FinalStateUnknown: gone.FinalStateUnknown})
 }
 
-// KeyHandler is a Handler made of one function, such as a work queue's Add, that gets the key of each object that is added, updated,
-// deleted or resynced. It is the cheapest handler: with a memory budget, the only objects opened for it are those that a relist finds
-// changed, and a start from a file opens none if there are no indexes either.
+// KeyHandler is a Handler made of one function, such as a work queue's Add, that gets the key of
+// each object that is added, updated, deleted or resynced. It is the cheapest handler: with a
+// memory budget, the only objects opened for it are those that a relist finds changed, and a start
+// from a file opens none if there are no indexes either.
 type KeyHandler[T Object] func(Key)
 
 // OnAdd calls f with the object's key.
@@ -93,9 +95,10 @@ func (f KeyHandler[T]) OnUpdate(_, new T) { f(object.KeyOf(new)) }
 // OnDelete calls f with the object's key.
 func (f KeyHandler[T]) OnDelete(gone Tombstone[T]) { f(gone.Key) }
 
-// FilterHandler returns a handler that passes on to h only the changes of objects for which keep returns true. h sees an object
-// that starts to match as added, and one that stops matching as deleted, with its new state as the last. keep must be pure: it is
-// called again for the state before a change.
+// FilterHandler returns a handler that passes on to h only the changes of objects for which keep
+// returns true. h sees an object that starts to match as added, and one that stops matching as
+// deleted, with its new state as the last. keep must be pure: it is called again for the state
+// before a change.
 func FilterHandler[T Object](keep func(T) bool, h Handler[T]) Handler[T] {
 	deliver := deliverTo(h)
 	return DeltaFunc[T](func(d Delta[T]) {
@@ -137,8 +140,8 @@ type HandlerOptions struct {
 	// Resync is how often the handler is notified of every object again, as an update with old and new the
 	// same; 0 means never. A handler that has fallen behind is not resynced.
 	Resync time.Duration
-	// OnSynced is called once, from the handler's goroutine, after the handler has seen every object of the initial list. It may
-	// be nil.
+	// OnSynced is called once, from the handler's goroutine, after the handler has seen every
+	// object of the initial list. It may be nil.
 	OnSynced func()
 }
 
@@ -146,13 +149,15 @@ type HandlerOptions struct {
 type Policy uint8
 
 const (
-	// Coalesce merges newer deltas into the pending one of the same key: a handler that falls behind skips intermediate states,
-	// and what is pending is bounded by the number of objects. The guarantees of package deltafifo have the details.
+	// Coalesce merges newer deltas into the pending one of the same key: a handler that falls
+	// behind skips intermediate states, and what is pending is bounded by the number of objects.
+	// The guarantees of package deltafifo have the details.
 	Coalesce = Policy(deltafifo.Coalesce)
-	// Block delivers every change and makes the informer wait once HandlerOptions.Buffer deltas are pending. That
-	// delays every handler of the informer, and a server that is kept waiting for long ends the watch. The informer does not wait
-	// while anybody, possibly the handler itself, waits for a version (WaitFor, WaitForVersion), nor with the first list of a
-	// namespace, nor with the changes it catches up on after a start from a file.
+	// Block delivers every change and makes the informer wait once HandlerOptions.Buffer deltas are
+	// pending. That delays every handler of the informer, and a server that is kept waiting for
+	// long ends the watch. The informer does not wait while anybody, possibly the handler itself,
+	// waits for a version (WaitFor, WaitForVersion), nor with the first list of a namespace, nor
+	// with the changes it catches up on after a start from a file.
 	Block = Policy(deltafifo.Block)
 	// Unbounded delivers every change and keeps all pending ones in memory.
 	Unbounded = Policy(deltafifo.Unbounded)

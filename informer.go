@@ -22,15 +22,17 @@ import (
 
 // SharedInformer keeps an exact, indexed, current copy of a collection and notifies handlers of every change.
 //
-// It is one user's reference to an informer that others may share: Stop releases the reference and removes the handlers and
-// indexes added through it; the informer itself stops with its last user. Its methods may be called from any goroutine.
+// It is one user's reference to an informer that others may share: Stop releases the reference and
+// removes the handlers and indexes added through it; the informer itself stops with its last user.
+// Its methods may be called from any goroutine.
 type SharedInformer[T Object] struct {
 	core      *engine.Informer[T]
 	info      informerInfo
 	selection selection
 	// release drops the reference on the first call, and reports on every call whether it was the last one.
 	release func() (last bool)
-	// unshare takes the informer out of sharing, for changes that would affect other users. It is an error if there are any.
+	// unshare takes the informer out of sharing, for changes that would affect other users. It is
+	// an error if there are any.
 	unshare func() error
 
 	mu       sync.Mutex
@@ -44,9 +46,10 @@ type InformerOptions[T Object] struct {
 	Options
 	// Name identifies the collection in messages, such as "pods". Empty means the Go type.
 	Name string
-	// Transform may modify or replace every object before it is stored. It must keep the object's name, namespace,
-	// uid and resource version. It owns the object it is given. If it returns nil without an error, the object is left out: the store and
-	// the handlers know nothing of it; if the store held an earlier state, that is deleted, and handlers get it as the last one.
+	// Transform may modify or replace every object before it is stored. It must keep the object's
+	// name, namespace, uid and resource version. It owns the object it is given. If it returns nil
+	// without an error, the object is left out: the store and the handlers know nothing of it; if
+	// the store held an earlier state, that is deleted, and handlers get it as the last one.
 	Transform func(T) (T, error)
 	// Labels is the label selector that the source applies, if any. Covers needs it to know what the informer holds.
 	Labels labels.Selector
@@ -85,7 +88,8 @@ func NewInformer[T Object](src source.ListerWatcher[T], opts InformerOptions[T])
 	}, nil
 }
 
-// scopeOfSource returns the scope that a source declares. It is empty unless src has a Scope method, as package source's API server sources do.
+// scopeOfSource returns the scope that a source declares. It is empty unless src has a Scope
+// method, as package source's API server sources do.
 func scopeOfSource(src any) source.Scope {
 	if scoped, ok := src.(interface{ Scope() source.Scope }); ok {
 		return scoped.Scope()
@@ -110,14 +114,16 @@ func scopeText(s source.Scope) string {
 // Name returns the informer's name, such as "pods" or "widgets.example.com".
 func (inf *SharedInformer[T]) Name() string { return inf.info.resource }
 
-// Start starts listing and watching, until ctx ends or the informer is stopped. The source gets ctx's values with each request. Starting again does
-// nothing. It does not wait for the sync; see WaitForSync.
+// Start starts listing and watching, until ctx ends or the informer is stopped. The source gets
+// ctx's values with each request. Starting again does nothing. It does not wait for the sync; see
+// WaitForSync.
 func (inf *SharedInformer[T]) Start(ctx context.Context) error { return inf.core.Start(ctx) }
 
-// Stop releases this reference to the informer: it removes the handlers and indexes that were added through it and, if
-// the informer has no other users, stops the informer. It waits, until ctx ends, for what it stops; called again, it waits again.
-// Called from a handler or another callback of an informer, it does not wait for that call, which is the last, nor for
-// callbacks that are waiting in Stop themselves.
+// Stop releases this reference to the informer: it removes the handlers and indexes that were added
+// through it and, if the informer has no other users, stops the informer. It waits, until ctx ends,
+// for what it stops; called again, it waits again. Called from a handler or another callback of an
+// informer, it does not wait for that call, which is the last, nor for callbacks that are waiting
+// in Stop themselves.
 func (inf *SharedInformer[T]) Stop(ctx context.Context) error {
 	inf.mu.Lock()
 	regs, indexes := slices.Clone(inf.regs), inf.indexes
@@ -138,18 +144,20 @@ func (inf *SharedInformer[T]) Stop(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// SetTransform sets the function that is applied to every object before it is stored; see InformerOptions.Transform. All
-// users of a shared informer share the transform. Setting a second one, or setting one after the start, is an error.
+// SetTransform sets the function that is applied to every object before it is stored; see
+// InformerOptions.Transform. All users of a shared informer share the transform. Setting a second
+// one, or setting one after the start, is an error.
 func (inf *SharedInformer[T]) SetTransform(transform func(T) (T, error)) error {
 	return inf.core.SetTransform(transform)
 }
 
-// SetNamespaces changes which namespaces the informer holds; none, or All among them, means all. It may be called at any time.
-// Each new namespace is listed on its own, and handlers see its objects added. Handlers see the objects of removed namespaces
-// deleted. Other namespaces are not affected. It returns when the removed namespaces are gone, or ctx ends.
+// SetNamespaces changes which namespaces the informer holds; none, or All among them, means all. It
+// may be called at any time. Each new namespace is listed on its own, and handlers see its objects
+// added. Handlers see the objects of removed namespaces deleted. Other namespaces are not affected.
+// It returns when the removed namespaces are gone, or ctx ends.
 //
-// It is an error if the informer has other users. From then on the informer is not shared: asking the factory for its old or
-// new scope returns another informer.
+// It is an error if the informer has other users. From then on the informer is not shared: asking
+// the factory for its old or new scope returns another informer.
 func (inf *SharedInformer[T]) SetNamespaces(ctx context.Context, namespaces ...string) error {
 	if err := inf.claim(); err != nil {
 		return err
@@ -157,7 +165,8 @@ func (inf *SharedInformer[T]) SetNamespaces(ctx context.Context, namespaces ...s
 	return stopError(inf.core.SetNamespaces(ctx, canonicalNamespaces(namespaces)))
 }
 
-// claim takes the informer out of sharing. It is an error if there are other users, or after Stop, when they may be the only ones.
+// claim takes the informer out of sharing. It is an error if there are other users, or after Stop,
+// when they may be the only ones.
 func (inf *SharedInformer[T]) claim() error {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
@@ -173,12 +182,13 @@ func (inf *SharedInformer[T]) Namespaces() []string { return slices.Clone(inf.co
 // Snapshot returns the newest immutable snapshot of the collection. It costs one atomic load.
 func (inf *SharedInformer[T]) Snapshot() Snapshot[T] { return Snapshot[T]{inf.core.Store().Snapshot()} }
 
-// Get returns the object under key from the newest snapshot. It also returns false for an object that exists but cannot be decoded; Lookup tells the
-// two apart.
+// Get returns the object under key from the newest snapshot. It also returns false for an object
+// that exists but cannot be decoded; Lookup tells the two apart.
 func (inf *SharedInformer[T]) Get(key Key) (T, bool) { return inf.Snapshot().Get(key) }
 
-// Lookup is Get for callers who act on absence, as a reconciler does: err is a *SkippedError if the server has the object but it cannot be decoded. If
-// an older state of it could be decoded, Lookup returns that, like Get.
+// Lookup is Get for callers who act on absence, as a reconciler does: err is a *SkippedError if the
+// server has the object but it cannot be decoded. If an older state of it could be decoded, Lookup
+// returns that, like Get.
 func (inf *SharedInformer[T]) Lookup(key Key) (obj T, ok bool, err error) {
 	return lookup(inf.core, key)
 }
@@ -186,19 +196,22 @@ func (inf *SharedInformer[T]) Lookup(key Key) (obj T, ok bool, err error) {
 // Lister returns a lister that answers every call from the newest snapshot.
 func (inf *SharedInformer[T]) Lister() Lister[T] { return Lister[T]{core: inf.core} }
 
-// ResourceVersionIn returns the version that the newest snapshot is current to in one namespace; All is the whole scope.
+// ResourceVersionIn returns the version that the newest snapshot is current to in one namespace;
+// All is the whole scope.
 func (inf *SharedInformer[T]) ResourceVersionIn(namespace string) string {
 	return inf.Snapshot().ResourceVersionIn(namespace)
 }
 
-// Covers reports whether the informer would hold obj, judging by its namespace, labels and fields. It is
-// false if a field selector names a field that the object does not have, since only the server knows how to evaluate it.
+// Covers reports whether the informer would hold obj, judging by its namespace, labels and fields.
+// It is false if a field selector names a field that the object does not have, since only the
+// server knows how to evaluate it.
 func (inf *SharedInformer[T]) Covers(obj T) bool {
 	return inf.hasNamespace(obj.GetNamespace()) && inf.selection.covers(obj)
 }
 
-// CoversMetadata is Covers for an object of which only the metadata is known, in any representation. known is false if that does not
-// suffice, because a field selector needs more than the name and the namespace; covers is false then.
+// CoversMetadata is Covers for an object of which only the metadata is known, in any
+// representation. known is false if that does not suffice, because a field selector needs more than
+// the name and the namespace; covers is false then.
 func (inf *SharedInformer[T]) CoversMetadata(o metav1.Object) (covers, known bool) {
 	if !inf.hasNamespace(o.GetNamespace()) {
 		return false, true
@@ -211,10 +224,12 @@ func (inf *SharedInformer[T]) hasNamespace(namespace string) bool {
 	return slices.Contains(held, All) || slices.Contains(held, namespace)
 }
 
-// AddIndex adds an index; fn returns the values under which an object is found. It may be called at any time, and the index is
-// ready when it returns. fn is called for each object and each change, sometimes more than once. It must be pure and must not
-// modify the object. If it panics, the object has no values in this index, and the panic is logged and counted. The name is for
-// messages and need not be unique. AddIndex panics if fn is nil. After Stop, queries of the index call fn for each object.
+// AddIndex adds an index; fn returns the values under which an object is found. It may be called at
+// any time, and the index is ready when it returns. fn is called for each object and each change,
+// sometimes more than once. It must be pure and must not modify the object. If it panics, the
+// object has no values in this index, and the panic is logged and counted. The name is for messages
+// and need not be unique. AddIndex panics if fn is nil. After Stop, queries of the index call fn
+// for each object.
 func (inf *SharedInformer[T]) AddIndex(name string, fn func(T) []string) *Index[T] {
 	if fn == nil {
 		panic(fmt.Sprintf("tidings: AddIndex(%q): the function is nil", name))

@@ -9,8 +9,9 @@ import (
 	"github.com/tidings/tidings/internal/engine"
 )
 
-// Lister finds objects in the cache, with methods named like those of client-go's listers. Each call is answered from one snapshot,
-// the newest. A Lister is a small value; Namespace and Labels return a narrower one.
+// Lister finds objects in the cache, with methods named like those of client-go's listers. Each
+// call is answered from one snapshot, the newest. A Lister is a small value; Namespace and Labels
+// return a narrower one.
 type Lister[T Object] struct {
 	core      *engine.Informer[T]
 	namespace string
@@ -32,8 +33,9 @@ func (l Lister[T]) Labels(selector labels.Selector) Lister[T] {
 	return l
 }
 
-// Get returns the object with this name in the lister's namespace. Without a namespace it finds cluster-scoped objects. It also returns false for an
-// object that exists but cannot be decoded; Lookup tells the two apart.
+// Get returns the object with this name in the lister's namespace. Without a namespace it finds
+// cluster-scoped objects. It also returns false for an object that exists but cannot be decoded;
+// Lookup tells the two apart.
 func (l Lister[T]) Get(name string) (T, bool) {
 	obj, ok := l.core.Store().Snapshot().Get(Key{Namespace: l.namespace, Name: name})
 	if !ok || !l.matches(obj) {
@@ -43,7 +45,8 @@ func (l Lister[T]) Get(name string) (T, bool) {
 	return obj, true
 }
 
-// Lookup is Get for callers who act on absence, as a reconciler does: err is a *SkippedError if there is such an object but it cannot be decoded.
+// Lookup is Get for callers who act on absence, as a reconciler does: err is a *SkippedError if
+// there is such an object but it cannot be decoded.
 func (l Lister[T]) Lookup(name string) (obj T, ok bool, err error) {
 	obj, ok, err = lookup(l.core, Key{Namespace: l.namespace, Name: name})
 	if ok && !l.matches(obj) {
@@ -66,8 +69,9 @@ func lookup[T Object](core *engine.Informer[T], key Key) (obj T, ok bool, err er
 	return obj, false, &SkippedError{Resource: core.Name(), SkippedObject: SkippedObject(*missing)}
 }
 
-// Skipped returns the objects in the lister's namespace whose present state cannot be decoded, sorted by key. All and List lack them, or have an
-// older state of them. A caller who acts on the absence of objects from a list, such as a garbage collector, should look here too. The lister's
+// Skipped returns the objects in the lister's namespace whose present state cannot be decoded,
+// sorted by key. All and List lack them, or have an older state of them. A caller who acts on the
+// absence of objects from a list, such as a garbage collector, should look here too. The lister's
 // labels do not matter, since those of such objects are unknown.
 func (l Lister[T]) Skipped() []SkippedObject { return skippedObjects(l.core.Skipped(l.namespace)) }
 

@@ -21,22 +21,25 @@ const defaultStaleAfter = 3 * time.Minute
 type Options struct {
 	// Scheme maps Go types to kinds. Nil means client-go's scheme, which has all built-in types.
 	Scheme *runtime.Scheme
-	// Logger receives warnings and errors: the first of each kind immediately, then at most one a minute. Nil means slog.Default();
-	// slog.New(slog.DiscardHandler) is silent.
+	// Logger receives warnings and errors: the first of each kind immediately, then at most one a
+	// minute. Nil means slog.Default(); slog.New(slog.DiscardHandler) is silent.
 	Logger *slog.Logger
-	// OnError is called for every error that an informer encounters and survives: a failed list, a broken watch, an object that
-	// cannot be decoded, a faulty transform. The calls of one informer come one at a time, on a goroutine of their own; those of several
-	// informers may overlap. If the function is too slow, errors are dropped; Status counts them.
+	// OnError is called for every error that an informer encounters and survives: a failed list, a
+	// broken watch, an object that cannot be decoded, a faulty transform. The calls of one informer
+	// come one at a time, on a goroutine of their own; those of several informers may overlap. If
+	// the function is too slow, errors are dropped; Status counts them.
 	OnError func(error)
 	// OnMutation is called, in the same way as OnError, when the mutation guard detects a write to a cached object.
 	OnMutation func(Mutation)
 	// NoMutationGuard turns the mutation guard off.
 	NoMutationGuard bool
-	// NoWatchList fetches every collection with paged lists, instead of with a watch that begins with the current objects. It saves two
-	// seconds with servers and proxies that claim to support such a watch but do not; it is not needed for those that decline it.
+	// NoWatchList fetches every collection with paged lists, instead of with a watch that begins
+	// with the current objects. It saves two seconds with servers and proxies that claim to support
+	// such a watch but do not; it is not needed for those that decline it.
 	NoWatchList bool
-	// StaleAfter is how long the server may be silent, or the store behind what the server is known to have, before an informer counts as
-	// stale; 0 means 3 minutes. A server sends a bookmark about once a minute.
+	// StaleAfter is how long the server may be silent, or the store behind what the server is known
+	// to have, before an informer counts as stale; 0 means 3 minutes. A server sends a bookmark
+	// about once a minute.
 	StaleAfter time.Duration
 	// Backoff is the delay between retries; the zero value means reflector.Backoff's defaults.
 	Backoff reflector.Backoff
@@ -44,48 +47,57 @@ type Options struct {
 	PageSize int64
 	// MaxObjectBytes is the largest encoded object that is accepted; 0 means the source's default.
 	MaxObjectBytes int
-	// MemoryBudget is how many bytes the cached objects of the factory's informers may take together. Informers keep their
-	// objects open, that is decoded, while they fit. Beyond that, objects that were not read lately are folded: kept encoded and packed
-	// in a fraction of the memory, and opened again when they are read. Nothing is ever dropped: if even the folded objects exceed the
-	// budget, Status.Memory says so and a warning is logged. 0 means no budget, and everything stays open; a negative one is an error.
+	// MemoryBudget is how many bytes the cached objects of the factory's informers may take
+	// together. Informers keep their objects open, that is decoded, while they fit. Beyond that,
+	// objects that were not read lately are folded: kept encoded and packed in a fraction of the
+	// memory, and opened again when they are read. Nothing is ever dropped: if even the folded
+	// objects exceed the budget, Status.Memory says so and a warning is logged. 0 means no budget,
+	// and everything stays open; a negative one is an error.
 	MemoryBudget int64
-	// Audit is how often each list and watch is compared with the server: the keys and versions in the store with a metadata-only
-	// list at the same version. Audits delay nothing, and changes in flight do not count as differences. A difference, which should
-	// never occur, is logged, reported to OnError as a DivergedError, and repaired by a list that reuses no cached objects;
-	// PartStatus.Audit counts them. An audit costs the server a metadata list in pages of 500, one a second; more than 60,000 objects are
-	// listed faster, within about two minutes. It needs a server that can list at an exact version, as Kubernetes does; with others it is
-	// inconclusive. 0 means never; an hour is reasonable.
+	// Audit is how often each list and watch is compared with the server: the keys and versions in
+	// the store with a metadata-only list at the same version. Audits delay nothing, and changes in
+	// flight do not count as differences. A difference, which should never occur, is logged,
+	// reported to OnError as a DivergedError, and repaired by a list that reuses no cached objects;
+	// PartStatus.Audit counts them. An audit costs the server a metadata list in pages of 500, one
+	// a second; more than 60,000 objects are listed faster, within about two minutes. It needs a
+	// server that can list at an exact version, as Kubernetes does; with others it is inconclusive.
+	// 0 means never; an hour is reasonable.
 	Audit time.Duration
-	// Recorder, if set, records what the API server or the sources deliver, without the values of Secrets; see source/recording. The
-	// caller closes it after the informers have ended.
+	// Recorder, if set, records what the API server or the sources deliver, without the values of
+	// Secrets; see source/recording. The caller closes it after the informers have ended.
 	Recorder *recording.Recorder
 	// Seed makes randomness (jitter, watch timeouts) repeatable; 0 means a random seed.
 	Seed uint64
 
-	// Dir is a directory in which informers save their objects, so that the next start needs no list: readers and handlers get the
-	// saved objects immediately, and the watch resumes from there. It is created if it does not exist. Each cluster needs its own
-	// directory; programs may share one. See docs/memory.md. Empty saves nothing.
+	// Dir is a directory in which informers save their objects, so that the next start needs no
+	// list: readers and handlers get the saved objects immediately, and the watch resumes from
+	// there. It is created if it does not exist. Each cluster needs its own directory; programs may
+	// share one. See docs/memory.md. Empty saves nothing.
 	//
-	// An informer has synced only when the server has confirmed what was in the file and sent what has changed since. Until then
-	// Status and Fresh say that its data come from a file, and how old they are. A file that is corrupt or belongs to another cluster
-	// or other types is discarded, which is logged. If the server no longer remembers the file's version, the informer lists again, and
-	// only objects that differ are decoded and reported to handlers.
+	// An informer has synced only when the server has confirmed what was in the file and sent what
+	// has changed since. Until then Status and Fresh say that its data come from a file, and how
+	// old they are. A file that is corrupt or belongs to another cluster or other types is
+	// discarded, which is logged. If the server no longer remembers the file's version, the
+	// informer lists again, and only objects that differ are decoded and reported to handlers.
 	Dir string
-	// DirKey encrypts the files with AES-256-GCM. It must be at least 32 random bytes, and is copied. Without a key, whoever can write
-	// to Dir decides what informers hold until the server says otherwise.
+	// DirKey encrypts the files with AES-256-GCM. It must be at least 32 random bytes, and is
+	// copied. Without a key, whoever can write to Dir decides what informers hold until the server
+	// says otherwise.
 	DirKey []byte
 	// SaveSecrets lets informers of Secrets save theirs too. It needs a DirKey.
 	SaveSecrets bool
 	// SaveEvery is roughly how often changed objects are saved; 0 means 5 minutes. They are also saved when an informer
 	// ends.
 	SaveEvery time.Duration
-	// TransformVersion identifies what the program's transforms do. Change it whenever one of them changes: files of another
-	// version are discarded. Without it, informers with a transform are not saved.
+	// TransformVersion identifies what the program's transforms do. Change it whenever one of them
+	// changes: files of another version are discarded. Without it, informers with a transform are
+	// not saved.
 	TransformVersion string
-	// ClusterID identifies the cluster, so that files of another one are not used. If it is empty, informers ask the server for the
-	// uid of the namespace kube-system before they use a file; if they cannot get that, they fall back to the server's address and
-	// certificate authority. With a ClusterID, readers get the saved objects even while the server is unreachable. Informers over
-	// sources other than an API server need one.
+	// ClusterID identifies the cluster, so that files of another one are not used. If it is empty,
+	// informers ask the server for the uid of the namespace kube-system before they use a file; if
+	// they cannot get that, they fall back to the server's address and certificate authority. With
+	// a ClusterID, readers get the saved objects even while the server is unreachable. Informers
+	// over sources other than an API server need one.
 	ClusterID string
 }
 
@@ -98,8 +110,8 @@ type Mutation struct {
 	// Handler is the handler that was running while the object changed; empty if the object was changed at
 	// another time, for example by the user of a lister.
 	Handler string
-	// Field is the shared part, such as "metadata.labels", if the decoder noticed the write. Objects decoded later do not
-	// get the modified part.
+	// Field is the shared part, such as "metadata.labels", if the decoder noticed the write.
+	// Objects decoded later do not get the modified part.
 	Field string
 }
 

@@ -126,8 +126,8 @@ func (p page) code() (blocks []string) {
 	return blocks
 }
 
-// links are the targets of links, in order, except for those between the two pages and within one. Both pages may lead to a
-// page in their own language.
+// links are the targets of links, in order, except for those between the two pages and within one.
+// Both pages may lead to a page in their own language.
 func (p page) links() (targets []string) {
 	for _, m := range link.FindAllStringSubmatch(p.text, -1) {
 		if strings.HasPrefix(m[1], "README") || strings.HasPrefix(m[1], "#") {

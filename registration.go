@@ -30,8 +30,8 @@ type subscription interface {
 	Remove(context.Context) error
 }
 
-// AddHandler adds a handler. It may be called at any time: a handler that is added late is notified of the existing objects first,
-// with initial set, without delaying other handlers.
+// AddHandler adds a handler. It may be called at any time: a handler that is added late is notified
+// of the existing objects first, with initial set, without delaying other handlers.
 func (inf *SharedInformer[T]) AddHandler(h Handler[T], opts HandlerOptions) (*Registration, error) {
 	_, keys := h.(KeyHandler[T])
 	return inf.addHandler(h, opts, keys)
@@ -78,15 +78,15 @@ func (inf *SharedInformer[T]) register(name string, deliver func(object.Delta[T]
 	return reg, nil
 }
 
-// HandleDeltas adds a handler function with default options. It exists for packages that import only the object package, such as
-// controller; programs use AddHandler with a DeltaFunc. remove removes the handler and waits for its running call, unless it is
-// called from fn.
+// HandleDeltas adds a handler function with default options. It exists for packages that import
+// only the object package, such as controller; programs use AddHandler with a DeltaFunc. remove
+// removes the handler and waits for its running call, unless it is called from fn.
 func (inf *SharedInformer[T]) HandleDeltas(name string, fn func(Delta[T])) (remove func(), err error) {
 	return inf.handle(name, fn, false)
 }
 
-// HandleKeys is HandleDeltas without the objects: fn gets a delta's key and type, and whether it is Initial. It is as cheap
-// as a KeyHandler. controller.WatchKeys and controller.Use build on it.
+// HandleKeys is HandleDeltas without the objects: fn gets a delta's key and type, and whether it is
+// Initial. It is as cheap as a KeyHandler. controller.WatchKeys and controller.Use build on it.
 func (inf *SharedInformer[T]) HandleKeys(name string, fn func(key Key, t object.DeltaType, initial bool)) (remove func(), err error) {
 	if fn == nil {
 		return inf.handle(name, nil, true)
@@ -122,9 +122,10 @@ func (r *Registration) HasSynced() bool {
 // Synced returns a channel that is closed when the handler has been notified of every object of the initial list.
 func (r *Registration) Synced() <-chan struct{} { return r.sub.Synced() }
 
-// WaitForSync waits until the handler has been notified of every object of the initial list. It returns an error if ctx
-// ends first, the handler is removed, or its informer is not running. If ctx ends because the informer has not synced, the error wraps the
-// informer's *SyncError, which says why.
+// WaitForSync waits until the handler has been notified of every object of the initial list. It
+// returns an error if ctx ends first, the handler is removed, or its informer is not running. If
+// ctx ends because the informer has not synced, the error wraps the informer's *SyncError, which
+// says why.
 func (r *Registration) WaitForSync(ctx context.Context) error {
 	if r.HasSynced() {
 		return nil
@@ -147,9 +148,9 @@ func (r *Registration) WaitForSync(ctx context.Context) error {
 // Status reports on the handler.
 func (r *Registration) Status() HandlerStatus { return handlerStatus(r.sub.Status()) }
 
-// Remove removes the handler and waits, until ctx ends, for its running call: after a nil error the handler is never
-// called again. Called from the handler itself, it does not wait, and that call is the last. It may be called again, and
-// then waits again.
+// Remove removes the handler and waits, until ctx ends, for its running call: after a nil error the
+// handler is never called again. Called from the handler itself, it does not wait, and that call is
+// the last. It may be called again, and then waits again.
 func (r *Registration) Remove(ctx context.Context) error {
 	if err := r.sub.Remove(ctx); err != nil {
 		return stopError(err)

@@ -17,7 +17,8 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// Scope says which objects an informer holds, and which of their fields. The zero value holds all objects of the type, complete.
+// Scope says which objects an informer holds, and which of their fields. The zero value holds all
+// objects of the type, complete.
 type Scope struct {
 	// Resource is the resource to list and watch. It may be omitted for Go types that are in the scheme,
 	// and must be set for unstructured and metadata-only objects.

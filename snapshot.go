@@ -10,8 +10,8 @@ import (
 // passed by value; holding one keeps its objects in memory. Its methods may be called from any goroutine.
 type Snapshot[T Object] struct{ snap *store.Snapshot[T] }
 
-// ResourceVersion returns the version that the snapshot is current to. If the informer watches several namespaces, that is
-// the lowest of their versions. It is empty before the first list.
+// ResourceVersion returns the version that the snapshot is current to. If the informer watches
+// several namespaces, that is the lowest of their versions. It is empty before the first list.
 func (s Snapshot[T]) ResourceVersion() string { return s.snap.ResourceVersion() }
 
 // ResourceVersionIn returns the version that the snapshot is current to in one namespace; All is the whole scope.
@@ -53,8 +53,8 @@ func (s Snapshot[T]) Count(ix *Index[T], value string) int { return s.snap.Count
 // Values iterates over the index's values, sorted.
 func (s Snapshot[T]) Values(ix *Index[T]) iter.Seq[string] { return s.snap.Values(ix.index) }
 
-// Intersect iterates over the objects that satisfy every match, sorted by key; without matches, over all objects. Its cost
-// is proportional to the match with the fewest objects.
+// Intersect iterates over the objects that satisfy every match, sorted by key; without matches,
+// over all objects. Its cost is proportional to the match with the fewest objects.
 func (s Snapshot[T]) Intersect(matches ...Match[T]) iter.Seq[T] {
 	inner := make([]store.Match[T], len(matches))
 	for i, m := range matches {
@@ -69,13 +69,13 @@ type Match[T Object] struct {
 	Value string
 }
 
-// Index finds objects by values that a function extracts from them; see SharedInformer.AddIndex. Its methods may be called from
-// any goroutine.
+// Index finds objects by values that a function extracts from them; see SharedInformer.AddIndex.
+// Its methods may be called from any goroutine.
 type Index[T Object] struct{ index *store.Index[T] }
 
 // Name returns the name given to AddIndex.
 func (ix *Index[T]) Name() string { return ix.index.Name() }
 
-// All iterates over the objects in the newest snapshot that have the value, sorted by key. For several queries on the same
-// snapshot, use Snapshot.ByIndex.
+// All iterates over the objects in the newest snapshot that have the value, sorted by key. For
+// several queries on the same snapshot, use Snapshot.ByIndex.
 func (ix *Index[T]) All(value string) iter.Seq[T] { return ix.index.All(value) }

@@ -22,14 +22,16 @@ type Status struct {
 	Started, Stopped, Synced bool
 	// NotFresh is the present problem, as returned by SharedInformer.Fresh; nil if there is none.
 	NotFresh error
-	// Age is the time since the server was last heard from (a successful response, an event or a bookmark), or the age of a file's contents
-	// while they are served; if the informer has several parts, the longest.
+	// Age is the time since the server was last heard from (a successful response, an event or a
+	// bookmark), or the age of a file's contents while they are served; if the informer has several
+	// parts, the longest.
 	Age time.Duration
 	// ResourceVersion is the version that the store is current to.
 	ResourceVersion string
 	// Objects is how many objects the store holds.
 	Objects int
-	// Skipped lists the first of the SkippedCount objects that cannot be decoded. The store has no state of these, or an older one.
+	// Skipped lists the first of the SkippedCount objects that cannot be decoded. The store has no
+	// state of these, or an older one.
 	Skipped      []SkippedObject
 	SkippedCount int
 	// Parts has one entry for each namespace of the scope; a single one for all namespaces.
@@ -40,7 +42,8 @@ type Status struct {
 	Mutations uint64
 	// IndexPanics and TransformErrors count failures of index functions and transforms.
 	IndexPanics, TransformErrors uint64
-	// LeftOut is how many objects the transform leaves out at present. After a start from a file, those that have not changed since are not known.
+	// LeftOut is how many objects the transform leaves out at present. After a start from a file,
+	// those that have not changed since are not known.
 	LeftOut int
 	// ReportsDropped counts calls to OnError and OnMutation that were skipped because earlier ones took too long.
 	ReportsDropped uint64
@@ -54,7 +57,8 @@ type PartStatus struct {
 	Namespace string
 	// ResourceVersion is the version that the store is current to in the namespace.
 	ResourceVersion string
-	// Age is the time since the server was last heard from, or the age of the contents of the file while File.Serving is set.
+	// Age is the time since the server was last heard from, or the age of the contents of the file
+	// while File.Serving is set.
 	Age time.Duration
 	// Reflector says what the list and watch is doing.
 	Reflector reflector.Status
@@ -70,16 +74,18 @@ type PartStatus struct {
 type FileStatus struct {
 	// Path is empty if nothing is saved; if Options.Dir is set, Err says why.
 	Path string
-	// Loaded is how many objects the informer loaded from the file at its start, and AsOf when they were the server's state. AsOf is
-	// the zero time if the informer began with a list.
+	// Loaded is how many objects the informer loaded from the file at its start, and AsOf when they
+	// were the server's state. AsOf is the zero time if the informer began with a list.
 	Loaded int
 	AsOf   time.Time
-	// Serving is set while readers and handlers see the contents of the file, because the server has not yet confirmed them and sent
-	// what has changed since.
+	// Serving is set while readers and handlers see the contents of the file, because the server
+	// has not yet confirmed them and sent what has changed since.
 	Serving bool
-	// Discarded is why the file found at the start was not used; nil if it was. Such a file is removed, unless reading it failed.
+	// Discarded is why the file found at the start was not used; nil if it was. Such a file is
+	// removed, unless reading it failed.
 	Discarded error
-	// Saves counts how often the file was written. SavedAt is when it was last written, SavedObjects and SavedBytes what it contains.
+	// Saves counts how often the file was written. SavedAt is when it was last written,
+	// SavedObjects and SavedBytes what it contains.
 	Saves        uint64
 	SavedAt      time.Time
 	SavedObjects int
@@ -91,7 +97,8 @@ type FileStatus struct {
 
 // AuditStatus holds the results of the audits of one list and watch; see Options.Audit.
 type AuditStatus struct {
-	// Completed counts the audits that compared everything, Inconclusive those that could not; Err is why the last audit could not, nil if it could.
+	// Completed counts the audits that compared everything, Inconclusive those that could not; Err
+	// is why the last audit could not, nil if it could.
 	Completed, Inconclusive uint64
 	// Differences counts the objects that were found to differ, and Heals the lists that repaired them.
 	Differences, Heals uint64
@@ -110,7 +117,8 @@ type HandlerStatus struct {
 	Pending int
 	// Lag is how long the oldest of them has waited.
 	Lag time.Duration
-	// Delivered counts the calls, Panics those that panicked or called runtime.Goexit, and Coalesced the deltas that were merged into others.
+	// Delivered counts the calls, Panics those that panicked or called runtime.Goexit, and
+	// Coalesced the deltas that were merged into others.
 	Delivered, Panics, Coalesced uint64
 }
 
@@ -124,9 +132,10 @@ func handlerStatus(h engine.HandlerStatus) HandlerStatus {
 // Status returns the informer's status.
 func (inf *SharedInformer[T]) Status() Status { return inf.info.status(inf.core) }
 
-// Fresh returns nil while the store is current: the informer runs, has synced, watches every namespace of its scope,
-// has heard from the server within Options.StaleAfter, is not behind what it knows the server to have had for that long, and could decode
-// every object. Otherwise the error says which of these is not the case, and wraps the error from the server or the network.
+// Fresh returns nil while the store is current: the informer runs, has synced, watches every
+// namespace of its scope, has heard from the server within Options.StaleAfter, is not behind what
+// it knows the server to have had for that long, and could decode every object. Otherwise the error
+// says which of these is not the case, and wraps the error from the server or the network.
 func (inf *SharedInformer[T]) Fresh() error { return inf.info.fresh(inf.core.Status()) }
 
 // informerInfo is what the public API knows of an informer besides its engine.
@@ -220,10 +229,12 @@ type StaleError struct {
 	Age time.Duration
 	// Cause is the present problem; nil if the server is merely silent.
 	Cause *reflector.Error
-	// Handlers names the handlers with the policy Block whose buffers are full: while the informer waits for them, it does not listen to the server.
+	// Handlers names the handlers with the policy Block whose buffers are full: while the informer
+	// waits for them, it does not listen to the server.
 	Handlers []string
-	// Version is the store's resource version, ServerVersion a newer one that the server was seen to have BehindFor ago. They are set if the server
-	// responds, but its watches do not bring the store to that version.
+	// Version is the store's resource version, ServerVersion a newer one that the server was seen
+	// to have BehindFor ago. They are set if the server responds, but its watches do not bring the
+	// store to that version.
 	Version, ServerVersion string
 	BehindFor              time.Duration
 }

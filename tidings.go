@@ -16,7 +16,8 @@ type Trim = object.Trim
 
 // Fields that are often worth trimming.
 const (
-	// ManagedFields records which manager set which field: often a third of an object, and of no use to most controllers.
+	// ManagedFields records which manager set which field: often a third of an object, and of no
+	// use to most controllers.
 	ManagedFields = "metadata.managedFields"
 	// LastApplied is the annotation in which "kubectl apply" keeps a copy of the object.
 	LastApplied = "metadata.annotations[kubectl.kubernetes.io/last-applied-configuration]"

@@ -49,8 +49,8 @@ func TestKeyFunctionFails(t *testing.T) {
 	})
 }
 
-// A list or watch that returns nothing, returns something unexpected or panics is an error. The watch error handler gets it, and the
-// request is retried.
+// A list or watch that returns nothing, returns something unexpected or panics is an error. The
+// watch error handler gets it, and the request is retried.
 func TestBadAnswers(t *testing.T) {
 	good := func() (runtime.Object, error) {
 		return &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}, Items: []corev1.Pod{*pod("a/one")}}, nil

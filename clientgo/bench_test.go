@@ -29,8 +29,8 @@ import (
 	"github.com/tidings/tidings/clientgo"
 )
 
-// tape is the server side of a connection: one list of pods, and one watch whose frames the benchmark writes. All compared variants read the same
-// bytes.
+// tape is the server side of a connection: one list of pods, and one watch whose frames the
+// benchmark writes. All compared variants read the same bytes.
 type tape struct {
 	pods    []*corev1.Pod
 	version int

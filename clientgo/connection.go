@@ -8,9 +8,10 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// configForClientset returns a config that reaches a clientset's API server through the clientset's own transport, which carries credentials, TLS and
-// impersonation. It returns false if the clientset has no transport, as fakes do not. The clientset's rate limit and warning handler are not
-// accessible and do not apply.
+// configForClientset returns a config that reaches a clientset's API server through the clientset's
+// own transport, which carries credentials, TLS and impersonation. It returns false if the
+// clientset has no transport, as fakes do not. The clientset's rate limit and warning handler are
+// not accessible and do not apply.
 func configForClientset(client kubernetes.Interface) (*rest.Config, bool) {
 	set, ok := client.(*kubernetes.Clientset)
 	if !ok || set == nil {
@@ -29,8 +30,8 @@ func configForClientset(client kubernetes.Interface) (*rest.Config, bool) {
 	return config, true
 }
 
-// userAgentTransport lets a client send requests over another client's transport under its own user agent: it drops the header, and the transport
-// underneath sets its own.
+// userAgentTransport lets a client send requests over another client's transport under its own user
+// agent: it drops the header, and the transport underneath sets its own.
 type userAgentTransport struct{ http.RoundTripper }
 
 func (t userAgentTransport) RoundTrip(request *http.Request) (*http.Response, error) {

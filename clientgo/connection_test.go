@@ -20,7 +20,8 @@ func (c onlyAsked) RoundTrip(request *http.Request) (*http.Response, error) {
 	return nil, errors.New("no answer")
 }
 
-// A factory over a clientset sends its requests as the clientset does: to its server, with its credentials, user agent and transports.
+// A factory over a clientset sends its requests as the clientset does: to its server, with its
+// credentials, user agent and transports.
 func TestConnectionOfClientset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, wrapped := make(onlyAsked, 1000), false

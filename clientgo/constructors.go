@@ -20,14 +20,17 @@ func NewSharedIndexInformer(lw cache.ListerWatcher, example runtime.Object, resy
 	return NewSharedIndexInformerWithOptions(lw, example, cache.SharedIndexInformerOptions{ResyncPeriod: resync, Indexers: indexers})
 }
 
-// NewSharedIndexInformerWithOptions returns an informer for the objects that lw lists and watches. It takes any ListerWatcher, such as those that the
-// generated informers of a custom resource create: call it where they call cache.NewSharedIndexInformerWithOptions. Because lw decodes the objects,
-// an informer from NewSharedInformerFactory is lighter.
+// NewSharedIndexInformerWithOptions returns an informer for the objects that lw lists and watches.
+// It takes any ListerWatcher, such as those that the generated informers of a custom resource
+// create: call it where they call cache.NewSharedIndexInformerWithOptions. Because lw decodes the
+// objects, an informer from NewSharedInformerFactory is lighter.
 //
-// The objects must be metav1.Objects of the example's type; a nil example accepts all types. An object of another type fails a list, and is reported
-// as an invalid event of a watch. client-go's metrics are published under the Identifier, by the InformerMetricsProvider or, if that is nil, by the
-// provider passed to client-go's SetInformerMetricsProvider: queued items are those not yet delivered to the handlers, and the processing latency is
-// that of each handler call. A nil lw, a nil index function or a duplicate index name panics.
+// The objects must be metav1.Objects of the example's type; a nil example accepts all types. An
+// object of another type fails a list, and is reported as an invalid event of a watch. client-go's
+// metrics are published under the Identifier, by the InformerMetricsProvider or, if that is nil, by
+// the provider passed to client-go's SetInformerMetricsProvider: queued items are those not yet
+// delivered to the handlers, and the processing latency is that of each handler call. A nil lw, a
+// nil index function or a duplicate index name panics.
 func NewSharedIndexInformerWithOptions(lw cache.ListerWatcher, example runtime.Object, opts cache.SharedIndexInformerOptions) cache.SharedIndexInformer {
 	inf, err := newListWatchInformer(lw, example, opts)
 	if err != nil {

@@ -34,12 +34,14 @@ func NewTransformingIndexerInformer(lw cache.ListerWatcher, example runtime.Obje
 	return newController(cache.InformerOptions{ListerWatcher: lw, ObjectType: example, ResyncPeriod: resync, Handler: h, Indexers: indexers, Transform: transform})
 }
 
-// NewInformerWithOptions returns a store, and the controller that fills it and notifies one handler. The handler is notified after the store holds a
-// change. Unlike in client-go, it has its own goroutine, so the store can be ahead of it. The controller's HasSynced is true once the handler has
-// seen the initial list.
+// NewInformerWithOptions returns a store, and the controller that fills it and notifies one
+// handler. The handler is notified after the store holds a change. Unlike in client-go, it has its
+// own goroutine, so the store can be ahead of it. The controller's HasSynced is true once the
+// handler has seen the initial list.
 //
-// Identifier and InformerMetricsProvider mean the same as for NewSharedIndexInformerWithOptions. MinWatchTimeout is ignored; setting it logs a
-// message. A nil ListerWatcher or index function panics.
+// Identifier and InformerMetricsProvider mean the same as for NewSharedIndexInformerWithOptions.
+// MinWatchTimeout is ignored; setting it logs a message. A nil ListerWatcher or index function
+// panics.
 func NewInformerWithOptions(opts cache.InformerOptions) (cache.Store, cache.Controller) {
 	return newController(opts)
 }
@@ -85,8 +87,10 @@ func (c *controller) HasSyncedChecker() cache.DoneChecker { return c.handler.Has
 // LastSyncResourceVersion returns the resource version of the store.
 func (c *controller) LastSyncResourceVersion() string { return c.informer.LastSyncResourceVersion() }
 
-// NewController returns the controller that client-go's New makes of a config: it runs a Reflector that fills the config's Queue, and pops items off
-// the queue into the config's Process, or ProcessBatch under the same conditions as client-go. Running it panics where NewReflectorWithOptions does.
+// NewController returns the controller that client-go's New makes of a config: it runs a Reflector
+// that fills the config's Queue, and pops items off the queue into the config's Process, or
+// ProcessBatch under the same conditions as client-go. Running it panics where
+// NewReflectorWithOptions does.
 func NewController(config *cache.Config) cache.Controller {
 	return &queueController{config: *config}
 }
@@ -104,8 +108,9 @@ func (c *queueController) Run(stopCh <-chan struct{}) {
 	c.RunWithContext(wait.ContextForChannel(stopCh))
 }
 
-// RunWithContext runs the reflector and processes the queue until ctx ends, and then closes the queue. A panic of the config's functions passes
-// through it, like through client-go's. A second call logs a warning and returns.
+// RunWithContext runs the reflector and processes the queue until ctx ends, and then closes the
+// queue. A panic of the config's functions passes through it, like through client-go's. A second
+// call logs a warning and returns.
 func (c *queueController) RunWithContext(ctx context.Context) {
 	r := c.newReflector()
 	if !c.start(r) {

@@ -13,7 +13,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// controllers returns both kinds of controllers over a source: one of an informer, and one of a config with the caller's queue.
+// controllers returns both kinds of controllers over a source: one of an informer, and one of a
+// config with the caller's queue.
 func controllers(e engine, lw cache.ListerWatcher, processed *atomic.Int64) map[string]cache.Controller {
 	_, informing := e.controller(cache.InformerOptions{
 		ListerWatcher: lw, ObjectType: &corev1.Pod{}, Handler: cache.ResourceEventHandlerFuncs{AddFunc: func(any) { processed.Add(1) }},
@@ -25,7 +26,8 @@ func controllers(e engine, lw cache.ListerWatcher, processed *atomic.Int64) map[
 	return map[string]cache.Controller{"informer": informing, "queue": queued}
 }
 
-// "RunWithContext blocks; call via go." It continues "until the context is canceled", and "Run does the same with a stop channel".
+// "RunWithContext blocks; call via go." It continues "until the context is canceled", and "Run does
+// the same with a stop channel".
 func TestControllerBlocks(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		for way, start := range map[string]func(cache.Controller, context.Context){
@@ -53,7 +55,8 @@ func TestControllerBlocks(t *testing.T) {
 	})
 }
 
-// "It's an error to call RunWithContext more than once." Our controllers log that and return, while they run and afterwards.
+// "It's an error to call RunWithContext more than once." Our controllers log that and return, while
+// they run and afterwards.
 func TestControllerTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var processed atomic.Int64
@@ -71,7 +74,8 @@ func TestControllerTwice(t *testing.T) {
 	})
 }
 
-// "RunWithContext blocks", but a panic of Process spreads at once. With ReallyCrash off it is logged, and the next item follows after a second.
+// "RunWithContext blocks", but a panic of Process spreads at once. With ReallyCrash off it is
+// logged, and the next item follows after a second.
 func TestProcessPanics(t *testing.T) {
 	for _, crash := range []bool{true, false} {
 		t.Run(fmt.Sprintf("ReallyCrash %t", crash), func(t *testing.T) {

@@ -70,8 +70,9 @@ func (r *replay) OnDelete(obj any) {
 	delete(r.pods, key)
 }
 
-// "Eventually the cache holds an exact copy of that collection", whatever events were lost; "for a given client and object, the notifications are
-// delivered in order"; "a client added after Run starts gets a startup batch". So every handler that applies its notifications ends up with the
+// "Eventually the cache holds an exact copy of that collection", whatever events were lost; "for a
+// given client and object, the notifications are delivered in order"; "a client added after Run
+// starts gets a startup batch". So every handler that applies its notifications ends up with the
 // source's content.
 func TestConvergence(t *testing.T) {
 	seed := testseed.Seed(t)

@@ -16,8 +16,8 @@ import (
 	"github.com/tidings/tidings/clientgo/cache"
 )
 
-// clause is one sentence of client-go's documentation, given by its first words, and what covers it: tests that run against both implementations, or
-// the reason why there is nothing to test.
+// clause is one sentence of client-go's documentation, given by its first words, and what covers
+// it: tests that run against both implementations, or the reason why there is nothing to test.
 type clause struct {
 	begins  string
 	tests   []func(*testing.T)

@@ -23,33 +23,38 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// NewDynamicSharedInformerFactory returns a factory of *unstructured.Unstructured objects. It replaces dynamicinformer's factory for a dynamic
-// client. WithCustomResyncConfig and WithInformerName have no effect, as dynamicinformer has no such options. It panics as NewSharedInformerFactory
-// does.
+// NewDynamicSharedInformerFactory returns a factory of *unstructured.Unstructured objects. It
+// replaces dynamicinformer's factory for a dynamic client. WithCustomResyncConfig and
+// WithInformerName have no effect, as dynamicinformer has no such options. It panics as
+// NewSharedInformerFactory does.
 func NewDynamicSharedInformerFactory(config *rest.Config, defaultResync time.Duration, options ...Option) dynamicinformer.DynamicSharedInformerFactory {
 	return newResourceFactory[*unstructured.Unstructured](config, defaultResync, options)
 }
 
-// NewMetadataSharedInformerFactory returns a factory of *metav1.PartialObjectMetadata objects. It replaces metadatainformer's factory for a metadata
-// client. It takes the same options as NewDynamicSharedInformerFactory.
+// NewMetadataSharedInformerFactory returns a factory of *metav1.PartialObjectMetadata objects. It
+// replaces metadatainformer's factory for a metadata client. It takes the same options as
+// NewDynamicSharedInformerFactory.
 func NewMetadataSharedInformerFactory(config *rest.Config, defaultResync time.Duration, options ...Option) metadatainformer.SharedInformerFactory {
 	return newResourceFactory[*metav1.PartialObjectMetadata](config, defaultResync, options)
 }
 
-// NewTypedSharedInformerFactory returns a factory of objects of the Go type T, for custom resources that have one. Generated listers accept the
-// indexers of its informers, and it is lighter than the generated factory, which leaves decoding to a clientset:
+// NewTypedSharedInformerFactory returns a factory of objects of the Go type T, for custom resources
+// that have one. Generated listers accept the indexers of its informers, and it is lighter than the
+// generated factory, which leaves decoding to a clientset:
 //
 //	factory := clientgo.NewTypedSharedInformerFactory[*v1.Widget](config, 0)
 //	informer := factory.ForResource(v1.SchemeGroupVersion.WithResource("widgets")).Informer()
 //	lister := listers.NewWidgetLister(informer.GetIndexer())
 //
-// It takes the same options as NewDynamicSharedInformerFactory. T is a pointer to a struct named after the kind; a list of another kind is an error.
+// It takes the same options as NewDynamicSharedInformerFactory. T is a pointer to a struct named
+// after the kind; a list of another kind is an error.
 func NewTypedSharedInformerFactory[T tidings.Object](config *rest.Config, defaultResync time.Duration, options ...Option) dynamicinformer.DynamicSharedInformerFactory {
 	return newResourceFactory[T](config, defaultResync, options)
 }
 
-// NewDynamicSharedInformerFactoryFromClient is like NewDynamicSharedInformerFactory, except that a dynamic client lists, watches and decodes. Prefer
-// a config where you have one: decoding in the factory is several times lighter, and a dynamic client does not reveal which server it talks to.
+// NewDynamicSharedInformerFactoryFromClient is like NewDynamicSharedInformerFactory, except that a
+// dynamic client lists, watches and decodes. Prefer a config where you have one: decoding in the
+// factory is several times lighter, and a dynamic client does not reveal which server it talks to.
 func NewDynamicSharedInformerFactoryFromClient(client dynamic.Interface, defaultResync time.Duration, options ...Option) dynamicinformer.DynamicSharedInformerFactory {
 	return newResourceFactoryFromClient[*unstructured.Unstructured](client, defaultResync, options,
 		func(resource schema.GroupVersionResource, namespace string) source.ClientGo[*unstructured.UnstructuredList] {
@@ -57,7 +62,8 @@ func NewDynamicSharedInformerFactoryFromClient(client dynamic.Interface, default
 		})
 }
 
-// NewMetadataSharedInformerFactoryFromClient is like NewMetadataSharedInformerFactory, except that a metadata client lists, watches and decodes.
+// NewMetadataSharedInformerFactoryFromClient is like NewMetadataSharedInformerFactory, except that
+// a metadata client lists, watches and decodes.
 func NewMetadataSharedInformerFactoryFromClient(client metadata.Interface, defaultResync time.Duration, options ...Option) metadatainformer.SharedInformerFactory {
 	return newResourceFactoryFromClient[*metav1.PartialObjectMetadata](client, defaultResync, options,
 		func(resource schema.GroupVersionResource, namespace string) source.ClientGo[*metav1.PartialObjectMetadataList] {
@@ -65,7 +71,8 @@ func NewMetadataSharedInformerFactoryFromClient(client metadata.Interface, defau
 		})
 }
 
-// newResourceFactoryFromClient returns a factory of T objects from clients that return lists of type L, all of which belong to whole.
+// newResourceFactoryFromClient returns a factory of T objects from clients that return lists of
+// type L, all of which belong to whole.
 func newResourceFactoryFromClient[T tidings.Object, L runtime.Object](whole any, resync time.Duration, options []Option,
 	client func(resource schema.GroupVersionResource, namespace string) source.ClientGo[L],
 ) *resourceFactory {
@@ -92,7 +99,8 @@ func NewFilteredMetadataInformer(client metadata.Interface, resource schema.Grou
 	return newResourceInformer(of, client, new(metav1.PartialObjectMetadata), resource, resync, indexers, tweak)
 }
 
-// newResourceInformer returns an informer for the objects of a client, which belongs to whole. They are of the example's type.
+// newResourceInformer returns an informer for the objects of a client, which belongs to whole. They
+// are of the example's type.
 func newResourceInformer[L runtime.Object](client source.ClientGo[L], whole any, example runtime.Object, resource schema.GroupVersionResource,
 	resync time.Duration, indexers cache.Indexers, tweak func(*metav1.ListOptions),
 ) informers.GenericInformer {
@@ -127,7 +135,8 @@ func newResourceFactory[T tidings.Object](config *rest.Config, resync time.Durat
 	return &resourceFactory{base: base, row: row}
 }
 
-// ForResource returns the informer of a resource. It does not check that the server has the resource; running the informer does.
+// ForResource returns the informer of a resource. It does not check that the server has the
+// resource; running the informer does.
 func (f *resourceFactory) ForResource(resource schema.GroupVersionResource) informers.GenericInformer {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -30,7 +30,8 @@ type resourceFactory interface {
 	Shutdown()
 }
 
-// Factories for resources by name: each informer has objects of the factory's type, limited to the namespace and the selector.
+// Factories for resources by name: each informer has objects of the factory's type, limited to the
+// namespace and the selector.
 func TestResourceFactories(t *testing.T) {
 	tweak := func(o *metav1.ListOptions) { o.LabelSelector = "v=1" }
 	for name, test := range map[string]struct {

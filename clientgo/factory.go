@@ -25,8 +25,8 @@ import (
 
 // factory is an informers.SharedInformerFactory. Its accessors are in groups.go.
 type factory struct {
-	// SharedInformerFactory is client-go's. It has the accessors of groups that client-go got later than groups.go; their
-	// informers run on client-go's engine.
+	// SharedInformerFactory is client-go's. It has the accessors of groups that client-go got later
+	// than groups.go; their informers run on client-go's engine.
 	informers.SharedInformerFactory
 
 	native    *tidings.Factory
@@ -39,13 +39,16 @@ type factory struct {
 	starter[reflect.Type]
 }
 
-// NewSharedInformerFactory returns a factory for config's API server. It replaces client-go's factory for a clientset. It does not connect yet. It
-// panics if config is invalid, like kubernetes.NewForConfigOrDie, and if a selector cannot be parsed.
+// NewSharedInformerFactory returns a factory for config's API server. It replaces client-go's
+// factory for a clientset. It does not connect yet. It panics if config is invalid, like
+// kubernetes.NewForConfigOrDie, and if a selector cannot be parsed.
 //
-// Informers from the accessors and from ForResource run on Tidings' engine. InformerFor called with a custom function calls that function, since it
-// may choose other selectors or indexes. The informer that it returns runs on the engine of the package that made it: on client-go's, which is
-// logged, if that was client-go's package cache, and on Tidings' if it was this package. For the generated informers of a custom resource, use
-// NewGroupFactory in place of their generated factory. The informers of API groups that a newer client-go added run on client-go's engine.
+// Informers from the accessors and from ForResource run on Tidings' engine. InformerFor called with
+// a custom function calls that function, since it may choose other selectors or indexes. The
+// informer that it returns runs on the engine of the package that made it: on client-go's, which is
+// logged, if that was client-go's package cache, and on Tidings' if it was this package. For the
+// generated informers of a custom resource, use NewGroupFactory in place of their generated
+// factory. The informers of API groups that a newer client-go added run on client-go's engine.
 func NewSharedInformerFactory(config *rest.Config, defaultResync time.Duration, options ...Option) informers.SharedInformerFactory {
 	return newBuiltinFactory(config, kubernetes.NewForConfigOrDie(config), defaultResync, options)
 }
@@ -94,9 +97,11 @@ func builtinRow(resource schema.GroupVersionResource) (resourceType, error) {
 	return row, nil
 }
 
-// NewSharedInformerFactoryFromClient returns a factory for a clientset and takes client-go's arguments. With a clientset from kubernetes.NewForConfig
-// it uses the clientset's transport and is like NewSharedInformerFactory, except that the clientset's rate limit and warning handler do not apply.
-// Any other clientset, such as a fake, lists and watches itself. With a nil client nothing can be listed, but the stores can be filled by hand.
+// NewSharedInformerFactoryFromClient returns a factory for a clientset and takes client-go's
+// arguments. With a clientset from kubernetes.NewForConfig it uses the clientset's transport and is
+// like NewSharedInformerFactory, except that the clientset's rate limit and warning handler do not
+// apply. Any other clientset, such as a fake, lists and watches itself. With a nil client nothing
+// can be listed, but the stores can be filled by hand.
 func NewSharedInformerFactoryFromClient(client kubernetes.Interface, defaultResync time.Duration, options ...Option) informers.SharedInformerFactory {
 	if config, ok := configForClientset(client); ok {
 		return newBuiltinFactory(config, client, defaultResync, options)
@@ -121,8 +126,9 @@ func newClientFactory(defaultResync time.Duration, options []Option, client kube
 	})
 }
 
-// Native returns the Tidings factory behind one of this package's factories, or false for any other. It reports the status of all informers here, and
-// package metrics has collectors for it. An informer requested from it has its own cache.
+// Native returns the Tidings factory behind one of this package's factories, or false for any
+// other. It reports the status of all informers here, and package metrics has collectors for it. An
+// informer requested from it has its own cache.
 func Native(f informers.SharedInformerFactory) (*tidings.Factory, bool) {
 	ours, ok := f.(*factory)
 	if !ok {
@@ -158,7 +164,8 @@ func (f *factory) newInformer(row resourceType, resync time.Duration) (*informer
 	return inf, inf.init(native, row.goType.String(), row.description(), resync, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 }
 
-// InformerFor returns the informer for obj's type, and calls newFunc to make it if there is none yet; see NewSharedInformerFactory.
+// InformerFor returns the informer for obj's type, and calls newFunc to make it if there is none
+// yet; see NewSharedInformerFactory.
 func (f *factory) InformerFor(obj runtime.Object, newFunc internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -172,7 +179,8 @@ func (f *factory) InformerFor(obj runtime.Object, newFunc internalinterfaces.New
 	})
 }
 
-// isOurs reports whether an informer runs on our engine. It checks the controller, because wrappers such as typed informers pass that through.
+// isOurs reports whether an informer runs on our engine. It checks the controller, because wrappers
+// such as typed informers pass that through.
 func isOurs(inf cache.SharedIndexInformer) bool {
 	_, ours := inf.GetController().(idleController)
 	return ours
@@ -250,7 +258,8 @@ func (f *factory) StartWithContext(ctx context.Context) {
 	f.SharedInformerFactory.StartWithContext(ctx)
 }
 
-// Shutdown waits for all informers to stop; the caller has to end their contexts. Nothing can be started afterwards. It releases the informer name.
+// Shutdown waits for all informers to stop; the caller has to end their contexts. Nothing can be
+// started afterwards. It releases the informer name.
 func (f *factory) Shutdown() {
 	f.starter.Shutdown()
 	f.SharedInformerFactory.Shutdown()
@@ -262,8 +271,8 @@ func (f *factory) WaitForCacheSync(stopCh <-chan struct{}) map[reflect.Type]bool
 	return f.WaitForCacheSyncWithContext(wait.ContextForChannel(stopCh)).Synced
 }
 
-// WaitForCacheSyncWithContext waits until every started informer has its initial list, or until ctx ends. The result's error then says what keeps
-// each remaining informer from syncing.
+// WaitForCacheSyncWithContext waits until every started informer has its initial list, or until ctx
+// ends. The result's error then says what keeps each remaining informer from syncing.
 func (f *factory) WaitForCacheSyncWithContext(ctx context.Context) cache.SyncResult {
 	synced, err := f.waitForSync(ctx)
 	upstream := f.SharedInformerFactory.WaitForCacheSyncWithContext(ctx)
@@ -271,8 +280,8 @@ func (f *factory) WaitForCacheSyncWithContext(ctx context.Context) cache.SyncRes
 	return cache.SyncResult{Synced: synced, Err: errors.Join(err, upstream.Err)}
 }
 
-// accessors is the factory as the generated accessors see it. A call through it always passes the generated newFunc, which need not be called: the
-// table row says what it would list, or a probe.
+// accessors is the factory as the generated accessors see it. A call through it always passes the
+// generated newFunc, which need not be called: the table row says what it would list, or a probe.
 type accessors struct{ *factory }
 
 // InformerFor returns the informer for the type of obj.

@@ -192,8 +192,8 @@ func TestFactoryResync(t *testing.T) {
 	})
 }
 
-// Start may be called again, and then starts new informers; after Shutdown nothing starts. Only started informers are waited
-// for.
+// Start may be called again, and then starts new informers; after Shutdown nothing starts. Only
+// started informers are waited for.
 func TestFactoryStart(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		f := e.factory(fake.NewClientset(), 0, factoryOptions{})
@@ -342,7 +342,8 @@ func TestInformerName(t *testing.T) {
 	})
 }
 
-// The native factory reports on the informers here, and provides typed ones. Its own decoder is used, over a clientset as well.
+// The native factory reports on the informers here, and provides typed ones. Its own decoder is
+// used, over a clientset as well.
 func TestNative(t *testing.T) {
 	for name, over := range map[string]func(*testing.T, engine, time.Duration, factoryOptions) served{"config": overHTTP, "clientset": overClientset} {
 		t.Run(name, func(t *testing.T) { checkNative(t, over) })

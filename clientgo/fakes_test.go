@@ -106,7 +106,8 @@ func fixture(name, version string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name, UID: "1", ResourceVersion: version}}
 }
 
-// TestFakeClientsetNeverRaisesVersions: the states of a fixture all have its resource version, and reach the store and the handlers.
+// TestFakeClientsetNeverRaisesVersions: the states of a fixture all have its resource version, and
+// reach the store and the handlers.
 func TestFakeClientsetNeverRaisesVersions(t *testing.T) {
 	for _, name := range []string{"client-go", "factory", "cache"} {
 		for _, version := range []string{"", "1", "999"} {
@@ -254,8 +255,8 @@ func TestObjectsWithoutAName(t *testing.T) {
 	}
 }
 
-// TestFakeListsWithOtherVersions than their objects have: versions of fakes prove nothing, whichever is greater, and also when the pods are listed
-// again after a watch.
+// TestFakeListsWithOtherVersions than their objects have: versions of fakes prove nothing,
+// whichever is greater, and also when the pods are listed again after a watch.
 func TestFakeListsWithOtherVersions(t *testing.T) {
 	for _, name := range []string{"client-go", "factory", "cache"} {
 		for _, list := range []string{"", "5", "1000"} {

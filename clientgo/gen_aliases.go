@@ -1,8 +1,9 @@
 //go:build ignore
 
-// Gen_aliases writes aliases.go into a package that replaces one of client-go's: it declares every exported name of client-go's package that the
-// other files do not. Types, constants and variables re-export client-go's. A function calls the function of the same name in package
-// clientgo if there is one, and client-go's otherwise. Run it with "go generate" after updating client-go.
+// Gen_aliases writes aliases.go into a package that replaces one of client-go's: it declares every
+// exported name of client-go's package that the other files do not. Types, constants and variables
+// re-export client-go's. A function calls the function of the same name in package clientgo if
+// there is one, and client-go's otherwise. Run it with "go generate" after updating client-go.
 //
 //	go run gen_aliases.go folder path-in-client-go
 package main

@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// What the code generators produce for a custom resource: its types' scheme, a clientset, the interfaces between factory and groups, and a group.
-// They put each into its own package.
+// What the code generators produce for a custom resource: its types' scheme, a clientset, the
+// interfaces between factory and groups, and a group. They put each into its own package.
 
 var (
 	widgetGroup     = schema.GroupVersion{Group: "example.com", Version: "v1"}
@@ -83,7 +83,8 @@ func (w widgetsIn) Watch(ctx context.Context, opts metav1.ListOptions) (watch.In
 	return w.rest.Get().Namespace(w.namespace).Resource("widgets").VersionedParams(&opts, widgetParameter).Watch(ctx)
 }
 
-// newWidgetInformerFunc is internalinterfaces.NewInformerFunc, and widgetFactory internalinterfaces.SharedInformerFactory.
+// newWidgetInformerFunc is internalinterfaces.NewInformerFunc, and widgetFactory
+// internalinterfaces.SharedInformerFactory.
 type newWidgetInformerFunc func(widgetClient, time.Duration) cache.SharedIndexInformer
 
 type widgetFactory interface {

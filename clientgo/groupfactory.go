@@ -16,20 +16,23 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// GroupFactory is a factory for the group packages that informer-gen generates, such as those of a custom resource. Their New functions take anything
-// that has Start and InformerFor, so their accessors and listers work unchanged, with informers on Tidings' engine:
+// GroupFactory is a factory for the group packages that informer-gen generates, such as those of a
+// custom resource. Their New functions take anything that has Start and InformerFor, so their
+// accessors and listers work unchanged, with informers on Tidings' engine:
 //
 //	factory := clientgo.NewGroupFactory[internalinterfaces.NewInformerFunc](config, versioned.NewForConfig, 10*time.Minute)
 //	widgets := example.New(factory, metav1.NamespaceAll, nil).V1().Widgets()
 //	widgets.Informer().AddEventHandler(…)
 //	factory.Start(ctx.Done())
 //
-// The generated packages that declare F, C and New are externalversions/internalinterfaces, clientset/versioned and externalversions/<group>. One
-// factory serves all groups of a clientset. It also works with client-go's own group packages.
+// The generated packages that declare F, C and New are externalversions/internalinterfaces,
+// clientset/versioned and externalversions/<group>. One factory serves all groups of a clientset.
+// It also works with client-go's own group packages.
 //
-// A generated function makes a client-go informer, which does not reveal what it lists. So InformerFor has it make one whose client sends nothing,
-// runs that informer up to its first request, and discards it: the request names the resource, the namespace and the selectors. Objects are then
-// listed, watched and decoded as by NewSharedInformerFactory.
+// A generated function makes a client-go informer, which does not reveal what it lists. So
+// InformerFor has it make one whose client sends nothing, runs that informer up to its first
+// request, and discards it: the request names the resource, the namespace and the selectors.
+// Objects are then listed, watched and decoded as by NewSharedInformerFactory.
 type GroupFactory[F ~func(C, time.Duration) cache.SharedIndexInformer, C any] struct {
 	base      *factory
 	newClient func(*rest.Config) (C, error)
@@ -38,9 +41,9 @@ type GroupFactory[F ~func(C, time.Duration) cache.SharedIndexInformer, C any] st
 	probing atomic.Bool // true while a function makes an informer that will be discarded
 }
 
-// NewGroupFactory returns a factory for an API server. newClient is the clientset's NewForConfig; its result has to implement C. The options
-// WithNamespace and WithTweakListOptions panic, because a group package's New takes these settings. It also panics where NewSharedInformerFactory
-// does.
+// NewGroupFactory returns a factory for an API server. newClient is the clientset's NewForConfig;
+// its result has to implement C. The options WithNamespace and WithTweakListOptions panic, because
+// a group package's New takes these settings. It also panics where NewSharedInformerFactory does.
 func NewGroupFactory[F ~func(C, time.Duration) cache.SharedIndexInformer, C, Clientset any](config *rest.Config, newClient func(*rest.Config) (Clientset, error),
 	defaultResync time.Duration, options ...Option,
 ) *GroupFactory[F, C] {
@@ -63,10 +66,12 @@ func clientAs[C any](client any, err error) (C, error) {
 	return c, err
 }
 
-// InformerFor returns the informer for obj's type. If there is none yet, it calls newFunc to find out what to list, and with which indexes. newFunc
-// has to be a generated function, or one that calls a generated constructor such as NewFilteredWidgetInformer: handlers and transforms that it adds
-// are lost, and so are list options other than selectors. If its informer already runs on Tidings' engine, because its imports were changed, it is
-// called with a real client. An informer that sends no request, or an obj that is not an API object, panics.
+// InformerFor returns the informer for obj's type. If there is none yet, it calls newFunc to find
+// out what to list, and with which indexes. newFunc has to be a generated function, or one that
+// calls a generated constructor such as NewFilteredWidgetInformer: handlers and transforms that it
+// adds are lost, and so are list options other than selectors. If its informer already runs on
+// Tidings' engine, because its imports were changed, it is called with a real client. An informer
+// that sends no request, or an obj that is not an API object, panics.
 func (f *GroupFactory[F, C]) InformerFor(obj runtime.Object, newFunc F) cache.SharedIndexInformer {
 	f.base.mu.Lock()
 	defer f.base.mu.Unlock()
@@ -139,7 +144,8 @@ func (f *GroupFactory[F, C]) Start(stopCh <-chan struct{}) { f.base.Start(stopCh
 // StartWithContext starts the informers that have not been started. It does not wait.
 func (f *GroupFactory[F, C]) StartWithContext(ctx context.Context) { f.base.StartWithContext(ctx) }
 
-// Shutdown waits for all informers to stop; the caller has to end their contexts. Nothing can be started afterwards. It releases the informer name.
+// Shutdown waits for all informers to stop; the caller has to end their contexts. Nothing can be
+// started afterwards. It releases the informer name.
 func (f *GroupFactory[F, C]) Shutdown() { f.base.Shutdown() }
 
 // WaitForCacheSync waits until every started informer has its initial list, or until stopCh is closed.
@@ -147,8 +153,8 @@ func (f *GroupFactory[F, C]) WaitForCacheSync(stopCh <-chan struct{}) map[reflec
 	return f.base.WaitForCacheSync(stopCh)
 }
 
-// WaitForCacheSyncWithContext waits until every started informer has its initial list, or until ctx ends. The result's error then says what keeps
-// each remaining informer from syncing.
+// WaitForCacheSyncWithContext waits until every started informer has its initial list, or until ctx
+// ends. The result's error then says what keeps each remaining informer from syncing.
 func (f *GroupFactory[F, C]) WaitForCacheSyncWithContext(ctx context.Context) cache.SyncResult {
 	return f.base.WaitForCacheSyncWithContext(ctx)
 }

@@ -58,7 +58,8 @@ func startFactory(t *testing.T, f startable) {
 	}
 }
 
-// A generated group package gets informers on our engine: with its namespace, selectors and indexes, its lister, and the factory's options.
+// A generated group package gets informers on our engine: with its namespace, selectors and
+// indexes, its lister, and the factory's options.
 func TestGroupFactory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newWidgetServer(t, widget("shop", "one", "web", 3), widget("shop", "two", "db", 4), widget("other", "three", "web", 5))

@@ -12,9 +12,10 @@ import (
 	"github.com/tidings/tidings"
 )
 
-// indexer is an informer's store, for reading and writing. Many controller tests put objects into it before the informer runs, or
-// instead of running it. Until the start, such objects are in a plain client-go store, which accepts anything. The start moves them
-// to the native store without notifying handlers, so that the first list is compared with them.
+// indexer is an informer's store, for reading and writing. Many controller tests put objects into
+// it before the informer runs, or instead of running it. Until the start, such objects are in a
+// plain client-go store, which accepts anything. The start moves them to the native store without
+// notifying handlers, so that the first list is compared with them.
 type indexer struct {
 	view *view
 
@@ -79,13 +80,14 @@ func (x *indexer) Delete(obj interface{}) error {
 	return x.write(func(s cache.Indexer) error { return s.Delete(obj) })
 }
 
-// Replace replaces the whole content. The handlers are not notified. Once the informer runs, resourceVersion is ignored: the store's
-// version is the informer's.
+// Replace replaces the whole content. The handlers are not notified. Once the informer runs,
+// resourceVersion is ignored: the store's version is the informer's.
 func (x *indexer) Replace(objects []interface{}, resourceVersion string) error {
 	return x.write(func(s cache.Indexer) error { return s.Replace(objects, resourceVersion) })
 }
 
-// Bookmark sets the store's version. It panics once the informer has started, because the version is then the informer's.
+// Bookmark sets the store's version. It panics once the informer has started, because the version
+// is then the informer's.
 func (x *indexer) Bookmark(resourceVersion string) {
 	_ = x.write(func(s cache.Indexer) error { s.Bookmark(resourceVersion); return nil })
 }

@@ -199,7 +199,8 @@ func TestStoreWhileStarting(t *testing.T) {
 	})
 }
 
-// "The keys in the Store are of the form namespace/name for namespaced objects, and are simply the name for non-namespaced objects."
+// "The keys in the Store are of the form namespace/name for namespaced objects, and are simply the
+// name for non-namespaced objects."
 func TestStoreKeys(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		inf := e.informer(newPods(t, "a/one", "two"), &corev1.Pod{}, 0, nil)

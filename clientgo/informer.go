@@ -18,8 +18,8 @@ import (
 
 // informer is a cache.SharedIndexInformer over a native informer.
 //
-// Handlers added before Run are kept here and attached when it starts, because each handler's resync period depends on the periods that all of
-// them request.
+// Handlers added before Run are kept here and attached when it starts, because each handler's
+// resync period depends on the periods that all of them request.
 type informer struct {
 	native *tidings.SharedInformer[tidings.Object]
 	store  *indexer
@@ -67,8 +67,9 @@ func (inf *informer) AddEventHandlerWithResyncPeriod(h cache.ResourceEventHandle
 	return inf.AddEventHandlerWithOptions(h, cache.HandlerOptions{ResyncPeriod: &period})
 }
 
-// AddEventHandlerWithOptions adds a handler, before or after the start. It returns an error for a nil handler or a stopped informer. The options'
-// Logger is ignored: problems with a handler are reported in the native informer's status.
+// AddEventHandlerWithOptions adds a handler, before or after the start. It returns an error for a
+// nil handler or a stopped informer. The options' Logger is ignored: problems with a handler are
+// reported in the native informer's status.
 func (inf *informer) AddEventHandlerWithOptions(h cache.ResourceEventHandler, opts cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
 	if h == nil {
 		return nil, fmt.Errorf("%s: the handler is nil", inf.native.Name())
@@ -101,7 +102,8 @@ func (inf *informer) register(h cache.ResourceEventHandler, resync *time.Duratio
 	return r, inf.phase == running, nil
 }
 
-// attach adds a registered handler to the native informer. As in client-go every change is delivered, however far the handler is behind.
+// attach adds a registered handler to the native informer. As in client-go every change is
+// delivered, however far the handler is behind.
 func (inf *informer) attach(r *registration) error {
 	native, err := inf.native.AddHandler(inf.metrics.timed(deliverTo(r.handler)), tidings.HandlerOptions{
 		Name: r.name(), Policy: tidings.Unbounded, Resync: inf.resync.nominal(r.resync), OnSynced: func() { close(r.synced) },
@@ -116,7 +118,8 @@ func (inf *informer) attach(r *registration) error {
 	return native.Remove(context.Background()) // does not wait: the informer is not running yet, or has ended
 }
 
-// attached records what AddHandler returned for r, or forgets r if that is nil. It reports false if r has been removed meanwhile.
+// attached records what AddHandler returned for r, or forgets r if that is nil. It reports false if
+// r has been removed meanwhile.
 func (inf *informer) attached(r *registration, native *tidings.Registration) bool {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
@@ -141,8 +144,8 @@ func (inf *informer) pending() int {
 	return n
 }
 
-// RemoveEventHandler removes a handler. It does not wait for the handler's current call; cache.ShutDownEventHandler does. Removing a handler twice
-// is a no-op.
+// RemoveEventHandler removes a handler. It does not wait for the handler's current call;
+// cache.ShutDownEventHandler does. Removing a handler twice is a no-op.
 func (inf *informer) RemoveEventHandler(handle cache.ResourceEventHandlerRegistration) error {
 	r, ok := handle.(*registration)
 	if !ok {
@@ -188,8 +191,9 @@ func (inf *informer) Run(stopCh <-chan struct{}) {
 	inf.RunWithContext(wait.ContextForChannel(stopCh))
 }
 
-// RunWithContext runs the informer until ctx ends, and returns when all handlers have returned. A second call logs a warning and returns, and so does
-// the first if the informer cannot start, which counts as stopped then.
+// RunWithContext runs the informer until ctx ends, and returns when all handlers have returned. A
+// second call logs a warning and returns, and so does the first if the informer cannot start, which
+// counts as stopped then.
 func (inf *informer) RunWithContext(ctx context.Context) {
 	early, err := inf.claim(ctx)
 	if err == nil {
@@ -214,7 +218,8 @@ func (inf *informer) claim(ctx context.Context) ([]*registration, error) {
 	return slices.Clone(inf.registrations), nil
 }
 
-// start starts the native informer. early are the handlers added before: they are not notified of what was put into the store by then.
+// start starts the native informer. early are the handlers added before: they are not notified of
+// what was put into the store by then.
 func (inf *informer) start(ctx context.Context, early []*registration) error {
 	if inf.transform != nil {
 		if err := inf.native.SetTransform(nativeTransform(inf.transform)); err != nil {
@@ -265,9 +270,10 @@ func nativeTransform(transform cache.TransformFunc) func(tidings.Object) (tiding
 	}
 }
 
-// SetTransform sets the function through which every object passes before it is stored. It may modify the object, and must return an API object
-// with the same name, namespace, uid and resource version; or nil, to leave the object out. An object whose transform fails is stored unchanged, and
-// the error is logged.
+// SetTransform sets the function through which every object passes before it is stored. It may
+// modify the object, and must return an API object with the same name, namespace, uid and resource
+// version; or nil, to leave the object out. An object whose transform fails is stored unchanged,
+// and the error is logged.
 func (inf *informer) SetTransform(transform cache.TransformFunc) error {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
@@ -283,8 +289,9 @@ func (inf *informer) SetWatchErrorHandler(h cache.WatchErrorHandler) error {
 	return inf.SetWatchErrorHandlerWithContext(func(_ context.Context, r *cache.Reflector, err error) { h(r, err) })
 }
 
-// SetWatchErrorHandlerWithContext sets the function to call, with Run's context, when a list or watch fails. The reflector passed to it only has a
-// name and a type description. Errors are logged in any case.
+// SetWatchErrorHandlerWithContext sets the function to call, with Run's context, when a list or
+// watch fails. The reflector passed to it only has a name and a type description. Errors are logged
+// in any case.
 func (inf *informer) SetWatchErrorHandlerWithContext(h cache.WatchErrorHandlerWithContext) error {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
@@ -310,7 +317,8 @@ func (inf *informer) handleError(err error) {
 	}
 }
 
-// watchError returns the last list or watch error. Unlike the native status it remains available after the informer has ended.
+// watchError returns the last list or watch error. Unlike the native status it remains available
+// after the informer has ended.
 func (inf *informer) watchError() error {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
@@ -346,8 +354,8 @@ func (inf *informer) GetStore() cache.Store { return inf.store }
 // GetIndexer returns the store with its indexes.
 func (inf *informer) GetIndexer() cache.Indexer { return inf.store }
 
-// AddIndexers adds indexes, at any time before the informer has stopped. If an index function fails or panics, the object is left out of the index
-// and the failure is logged; client-go panics.
+// AddIndexers adds indexes, at any time before the informer has stopped. If an index function fails
+// or panics, the object is left out of the index and the failure is logged; client-go panics.
 func (inf *informer) AddIndexers(indexers cache.Indexers) error {
 	if inf.IsStopped() {
 		return errors.New("indexer was not added because it has stopped already")

@@ -16,7 +16,8 @@ func newInformer(e engine, lw cache.ListerWatcher) cache.SharedIndexInformer {
 	return e.informer(lw, &corev1.Pod{}, 0, cache.Indexers{})
 }
 
-// "For every update to the SharedInformer's local cache and for every client added before Run(), eventually the client is notified."
+// "For every update to the SharedInformer's local cache and for every client added before Run(),
+// eventually the client is notified."
 func TestHandlerAddedBeforeRun(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		src, h := newPods(t, "a/one"), &requestRecorder{}
@@ -31,7 +32,8 @@ func TestHandlerAddedBeforeRun(t *testing.T) {
 	})
 }
 
-// "A client added after Run() starts gets a startup batch of notifications of additions of the objects existing in the cache."
+// "A client added after Run() starts gets a startup batch of notifications of additions of the
+// objects existing in the cache."
 func TestHandlerAddedLate(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		src, h := newPods(t, "a/one", "b/two"), &requestRecorder{}
@@ -48,7 +50,8 @@ func TestHandlerAddedLate(t *testing.T) {
 	})
 }
 
-// "A delete notification exposes the last locally known non-absent state", in a DeletedFinalStateUnknown if the deletion was missed.
+// "A delete notification exposes the last locally known non-absent state", in a
+// DeletedFinalStateUnknown if the deletion was missed.
 func TestTombstone(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		src, h := newPods(t, "a/stays"), &requestRecorder{}
@@ -72,8 +75,9 @@ func TestTombstone(t *testing.T) {
 	})
 }
 
-// "HasSynced returns true if the shared informer's store has been informed by at least one full LIST."; a registration's "reports if both
-// the parent has synced and all pre-sync events have been delivered".
+// "HasSynced returns true if the shared informer's store has been informed by at least one full
+// LIST."; a registration's "reports if both the parent has synced and all pre-sync events have been
+// delivered".
 func TestHasSynced(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		src, h := newPods(t, "a/one"), &requestRecorder{block: make(chan struct{})}
@@ -112,7 +116,8 @@ func TestHasSyncedEmpty(t *testing.T) {
 	})
 }
 
-// "RemoveEventHandler removes a formerly added event handler. This function is guaranteed to be idempotent, and thread-safe."
+// "RemoveEventHandler removes a formerly added event handler. This function is guaranteed to be
+// idempotent, and thread-safe."
 func TestRemoveEventHandler(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		src, early, gone, stays := newPods(t, "a/one"), &requestRecorder{}, &requestRecorder{}, &requestRecorder{}
@@ -164,7 +169,8 @@ func TestRemoveFromInside(t *testing.T) {
 	})
 }
 
-// shutDown is client-go's ShutDownEventHandler, which came with 0.37. It does not wait for handlers of an older client-go.
+// shutDown is client-go's ShutDownEventHandler, which came with 0.37. It does not wait for handlers
+// of an older client-go.
 func shutDown(inf cache.SharedInformer, r cache.ResourceEventHandlerRegistration) error {
 	if err := inf.RemoveEventHandler(r); err != nil {
 		return err
@@ -239,8 +245,9 @@ func TestShutDownAfterOwnRemoval(t *testing.T) {
 	})
 }
 
-// "IsStopped reports whether the informer has already been stopped. Adding event handlers to already stopped informers is not possible. An
-// informer already stopped will never be started again." Its store can still be read.
+// "IsStopped reports whether the informer has already been stopped. Adding event handlers to
+// already stopped informers is not possible. An informer already stopped will never be started
+// again." Its store can still be read.
 func TestStopped(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		inf := newInformer(e, newPods(t, "a/one"))
@@ -285,8 +292,8 @@ func TestRunTwice(t *testing.T) {
 	})
 }
 
-// "Events to a single handler are delivered sequentially, but there is no coordination between different handlers." No update is skipped, however
-// slow the handler.
+// "Events to a single handler are delivered sequentially, but there is no coordination between
+// different handlers." No update is skipped, however slow the handler.
 func TestSlowHandler(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		src, slow, fast := newPods(t, "a/one"), &requestRecorder{block: make(chan struct{})}, &requestRecorder{}
@@ -306,8 +313,9 @@ func TestSlowHandler(t *testing.T) {
 	})
 }
 
-// "The WatchErrorHandler is called whenever ListAndWatch drops the connection with an error. There's only one handler, so if you call this multiple
-// times, last one wins; calling after the informer has been started returns an error."
+// "The WatchErrorHandler is called whenever ListAndWatch drops the connection with an error.
+// There's only one handler, so if you call this multiple times, last one wins; calling after the
+// informer has been started returns an error."
 func TestWatchErrorHandler(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		src := newPods(t, "a/one")

@@ -44,8 +44,8 @@ func TestEmptyBeforeRun(t *testing.T) {
 	})
 }
 
-// "Run starts and runs the shared informer, returning after it stops. The informer will be stopped when stopCh is closed." No handler is called
-// afterwards.
+// "Run starts and runs the shared informer, returning after it stops. The informer will be stopped
+// when stopCh is closed." No handler is called afterwards.
 func TestRunReturns(t *testing.T) {
 	for name, run := range map[string]func(inf cache.SharedInformer, ctx context.Context){
 		"Run":            func(inf cache.SharedInformer, ctx context.Context) { inf.Run(ctx.Done()) },
@@ -83,7 +83,8 @@ func TestRunReturns(t *testing.T) {
 	}
 }
 
-// A source that takes a context gets the values of the informer's, such as its logger, and sees it end with the informer.
+// A source that takes a context gets the values of the informer's, such as its logger, and sees it
+// end with the informer.
 func TestContextOfRequests(t *testing.T) {
 	type key struct{}
 	bothEngines(t, func(t *testing.T, e engine) {
@@ -136,7 +137,8 @@ func TestIdleController(t *testing.T) {
 	})
 }
 
-// "HasSynced returns true if the store has been informed by at least one full LIST." After an error "the informer will backoff and retry".
+// "HasSynced returns true if the store has been informed by at least one full LIST." After an error
+// "the informer will backoff and retry".
 func TestHasSyncedNeedsList(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		src := &counted{FakeControllerSource: newPods(t, "a/one")}
@@ -197,8 +199,8 @@ func TestForeignHandle(t *testing.T) {
 	})
 }
 
-// "For a given SharedInformer and client, the notifications are delivered sequentially", including those of resyncs and of the startup batch; "there
-// is no coordination between different handlers".
+// "For a given SharedInformer and client, the notifications are delivered sequentially", including
+// those of resyncs and of the startup batch; "there is no coordination between different handlers".
 func TestOneCallAtATime(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		src := newPods(t, "a/one", "a/two", "b/one")
@@ -272,8 +274,8 @@ func (c *counted) Watch(opts metav1.ListOptions) (watch.Interface, error) {
 	return c.FakeControllerSource.Watch(opts)
 }
 
-// "A delete notification exposes the last locally known non-absent state, except that its ResourceVersion is replaced with a ResourceVersion in which the
-// object is actually absent."
+// "A delete notification exposes the last locally known non-absent state, except that its
+// ResourceVersion is replaced with a ResourceVersion in which the object is actually absent."
 func TestVersionOfDeletion(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		src, h := newPods(t, "a/one"), &requestRecorder{}
@@ -289,7 +291,8 @@ func TestVersionOfDeletion(t *testing.T) {
 	})
 }
 
-// "An object is identified by its API group, kind/resource, namespace, and name; the UID is not part of an object's ID."
+// "An object is identified by its API group, kind/resource, namespace, and name; the UID is not
+// part of an object's ID."
 func TestIdentity(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		of := func(uid, v string) *corev1.Pod {

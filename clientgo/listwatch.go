@@ -28,8 +28,8 @@ func newListWatch(lw cache.ListerWatcher) listWatch {
 	return listWatch{cache.ToListerWatcherWithContext(lw), watchlist.DoesClientNotSupportWatchListSemantics(lw)}
 }
 
-// IsWatchListSemanticsUnSupported reports whether the initial objects have to be listed rather than streamed, as client-go decides it: a
-// ListerWatcher can say so, and a feature gate.
+// IsWatchListSemanticsUnSupported reports whether the initial objects have to be listed rather than
+// streamed, as client-go decides it: a ListerWatcher can say so, and a feature gate.
 func (lw listWatch) IsWatchListSemanticsUnSupported() bool {
 	return lw.unstreamed || !streams()
 }
@@ -60,8 +60,8 @@ func newSource(lw cache.ListerWatcher, example runtime.Object) (source.ListerWat
 	return typeChecked{src, example}, nil
 }
 
-// typeChecked is a source that checks its objects against an example: their Go type, and their kind if the type has a field
-// for that.
+// typeChecked is a source that checks its objects against an example: their Go type, and their kind
+// if the type has a field for that.
 type typeChecked struct {
 	source.ListerWatcher[tidings.Object]
 	example runtime.Object

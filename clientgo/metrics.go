@@ -14,8 +14,8 @@ import (
 	"github.com/tidings/tidings"
 )
 
-// globalInformerMetricsProvider is the provider set with client-go's SetInformerMetricsProvider. Libraries call that in their init functions, and
-// client-go has no getter for it.
+// globalInformerMetricsProvider is the provider set with client-go's SetInformerMetricsProvider.
+// Libraries call that in their init functions, and client-go has no getter for it.
 //
 //go:linkname globalInformerMetricsProvider k8s.io/client-go/tools/cache.globalInformerMetricsProvider
 var globalInformerMetricsProvider cache.InformerMetricsProvider
@@ -23,8 +23,9 @@ var globalInformerMetricsProvider cache.InformerMetricsProvider
 // publishPeriod is the interval at which gauges are set.
 const publishPeriod = 500 * time.Millisecond
 
-// informerMetrics are client-go's metrics for one informer. In client-go, changes wait in one queue in front of the store; here they wait at each
-// handler. So the queue length is the total over all handlers of changes not yet delivered, and the processing latency is that of a handler call.
+// informerMetrics are client-go's metrics for one informer. In client-go, changes wait in one queue
+// in front of the store; here they wait at each handler. So the queue length is the total over all
+// handlers of changes not yet delivered, and the processing latency is that of a handler call.
 type informerMetrics struct {
 	queued  cache.GaugeMetric
 	latency cache.HistogramMetric
@@ -92,7 +93,8 @@ func (m *informerMetrics) publish(inf *informer) {
 	}
 }
 
-// maxVersionDigits is the number of trailing digits of a version that client-go publishes; a float64 can hold them exactly.
+// maxVersionDigits is the number of trailing digits of a version that client-go publishes; a
+// float64 can hold them exactly.
 const maxVersionDigits = 15
 
 // versionNumber returns a resource version as a number, or 0 if it is empty.

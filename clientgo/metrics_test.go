@@ -121,7 +121,8 @@ func TestPanickingMetrics(t *testing.T) {
 	})
 }
 
-// A controller with an identifier publishes how many items wait for the handler, how long the handler takes, and the store's version.
+// A controller with an identifier publishes how many items wait for the handler, how long the
+// handler takes, and the store's version.
 func TestInformerMetrics(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		g, src := newGauges(), newPods(t, "a/one")

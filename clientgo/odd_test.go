@@ -130,7 +130,8 @@ func TestBadArguments(t *testing.T) {
 	})
 }
 
-// If an index function fails, the object is missing from that index; if a transform fails, the object is stored unchanged.
+// If an index function fails, the object is missing from that index; if a transform fails, the
+// object is stored unchanged.
 func TestFailingFunctions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inf := clientgo.NewSharedIndexInformer(newPods(t, "a/bad", "a/good"), &corev1.Pod{}, 0, cache.Indexers{"byName": func(obj any) ([]string, error) {
@@ -203,7 +204,8 @@ func TestHandlersComeAndGo(t *testing.T) {
 	})
 }
 
-// An informer that a custom function made on client-go's engine is used as is, and does not belong to the native factory.
+// An informer that a custom function made on client-go's engine is used as is, and does not belong
+// to the native factory.
 func TestInformerOnOtherEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := overFake(t, ours, 0, factoryOptions{transform: func(obj any) (any, error) { return obj, nil }})
@@ -240,7 +242,8 @@ func TestStopFromHandler(t *testing.T) {
 	})
 }
 
-// An object that is deleted and created again under the same name is a different object to our handlers; client-go may report an update.
+// An object that is deleted and created again under the same name is a different object to our
+// handlers; client-go may report an update.
 func TestRecreatedObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		of := func(uid, v string) *corev1.Pod {

@@ -15,7 +15,8 @@ import (
 	"github.com/tidings/tidings"
 )
 
-// Option is a factory option. The functions that return options have the names of those in client-go's informers package.
+// Option is a factory option. The functions that return options have the names of those in
+// client-go's informers package.
 type Option func(*factoryOptions)
 
 type factoryOptions struct {
@@ -59,8 +60,9 @@ func WithNamespace(namespace string) Option {
 	return func(o *factoryOptions) { o.namespace = namespace }
 }
 
-// WithTweakListOptions limits what the factory's informers list. A factory with a rest.Config calls tweak once and uses the label and field
-// selectors; if tweak sets other options, they are logged and ignored. A factory with a client calls it for each request.
+// WithTweakListOptions limits what the factory's informers list. A factory with a rest.Config calls
+// tweak once and uses the label and field selectors; if tweak sets other options, they are logged
+// and ignored. A factory with a client calls it for each request.
 func WithTweakListOptions(tweak internalinterfaces.TweakListOptionsFunc) Option {
 	return func(o *factoryOptions) {
 		if tweak != nil {
@@ -83,13 +85,15 @@ func WithTransform(transform cache.TransformFunc) Option {
 	return func(o *factoryOptions) { o.transform = transform }
 }
 
-// WithInformerName sets the name under which the factory's informers publish client-go's metrics, if a provider was set with client-go's
-// SetInformerMetricsProvider; see NewSharedIndexInformerWithOptions. Shutdown releases the name.
+// WithInformerName sets the name under which the factory's informers publish client-go's metrics,
+// if a provider was set with client-go's SetInformerMetricsProvider; see
+// NewSharedIndexInformerWithOptions. Shutdown releases the name.
 func WithInformerName(name *cache.InformerName) Option {
 	return func(o *factoryOptions) { o.informerName = name }
 }
 
-// WithOptions sets the factory's native options, for which client-go has no counterpart. Without a Logger, messages go to klog.
+// WithOptions sets the factory's native options, for which client-go has no counterpart. Without a
+// Logger, messages go to klog.
 func WithOptions(options tidings.Options) Option {
 	return func(o *factoryOptions) { o.native = options }
 }

@@ -16,9 +16,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// The table in types.go has the types that every supported version of client-go has. A factory gets the informers of the
-// other types that its client-go has, newer or since removed, as a group factory does: it observes what client-go's
-// informer would list.
+// The table in types.go has the types that every supported version of client-go has. A factory gets
+// the informers of the other types that its client-go has, newer or since removed, as a group
+// factory does: it observes what client-go's informer would list.
 
 // probingFactory makes informers of built-in types that the table lacks.
 type probingFactory = GroupFactory[internalinterfaces.NewInformerFunc, kubernetes.Interface]

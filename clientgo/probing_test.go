@@ -110,8 +110,8 @@ func expectOne(t *testing.T, generic informers.GenericInformer, obj tidings.Obje
 	}
 }
 
-// An API group that a newer client-go has, and this module not, has informers on client-go's engine. They are started, waited for and stopped with
-// the others.
+// An API group that a newer client-go has, and this module not, has informers on client-go's
+// engine. They are started, waited for and stopped with the others.
 func TestNewerGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})

@@ -20,14 +20,16 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// Reflector keeps a store equal to what a ListerWatcher lists and watches. It has the methods and fields of client-go's Reflector. It is a
-// separate type, because client-go's can only run client-go's code.
+// Reflector keeps a store equal to what a ListerWatcher lists and watches. It has the methods and
+// fields of client-go's Reflector. It is a separate type, because client-go's can only run
+// client-go's code.
 type Reflector struct {
 	// WatchListPageSize is the page size of lists, in objects; 0 means 500.
 	WatchListPageSize int64
 	// ShouldResync is called before each resync; if it returns false, that resync is skipped. Nil means always resync.
 	ShouldResync func() bool
-	// MaxInternalErrorRetryDuration is ignored: internal errors of the server are retried, with backoff, for as long as they last.
+	// MaxInternalErrorRetryDuration is ignored: internal errors of the server are retried, with
+	// backoff, for as long as they last.
 	MaxInternalErrorRetryDuration time.Duration
 
 	source          source.ListerWatcher[tidings.Object]
@@ -53,18 +55,21 @@ func NewNamedReflector(name string, lw cache.ListerWatcher, expectedType interfa
 	return NewReflectorWithOptions(lw, expectedType, store, cache.ReflectorOptions{Name: name, ResyncPeriod: resync})
 }
 
-// NewNamespaceKeyedIndexerAndReflector returns a plain client-go store indexed by namespace, and the reflector that fills it.
+// NewNamespaceKeyedIndexerAndReflector returns a plain client-go store indexed by namespace, and
+// the reflector that fills it.
 func NewNamespaceKeyedIndexerAndReflector(lw cache.ListerWatcher, expectedType interface{}, resync time.Duration) (cache.Indexer, *Reflector) {
 	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	return indexer, NewReflector(lw, expectedType, indexer, resync)
 }
 
-// NewReflectorWithOptions returns a reflector that keeps store equal to what lw lists and watches, and resyncs it periodically if
-// options.ResyncPeriod is set. The objects must be API objects of the expected type, or of any type if that is nil. An object of another type
-// fails a list, and is reported as an invalid event of a watch.
+// NewReflectorWithOptions returns a reflector that keeps store equal to what lw lists and watches,
+// and resyncs it periodically if options.ResyncPeriod is set. The objects must be API objects of
+// the expected type, or of any type if that is nil. An object of another type fails a list, and is
+// reported as an invalid event of a watch.
 //
-// Tidings' reflector lists and watches: see package reflector for how it retries. Errors go to client-go's default watch error handler. A nil lw
-// or store, an expected type that is not an API object, a clock other than the real one, or an invalid backoff panics.
+// Tidings' reflector lists and watches: see package reflector for how it retries. Errors go to
+// client-go's default watch error handler. A nil lw or store, an expected type that is not an API
+// object, a clock other than the real one, or an invalid backoff panics.
 func NewReflectorWithOptions(lw cache.ListerWatcher, expectedType interface{}, store cache.ReflectorStore, options cache.ReflectorOptions) *Reflector {
 	if options.Name == "" {
 		options.Name = naming.GetNameFromCallsite("clientgo/reflector.go", "clientgo/controller.go", "clientgo/cache/")
@@ -135,7 +140,8 @@ func (r *Reflector) Name() string { return r.upstream.Name() }
 // TypeDescription describes the type of the objects.
 func (r *Reflector) TypeDescription() string { return r.upstream.TypeDescription() }
 
-// LastSyncResourceVersion returns the version of the last list or event in the store. It may be called from any goroutine.
+// LastSyncResourceVersion returns the version of the last list or event in the store. It may be
+// called from any goroutine.
 func (r *Reflector) LastSyncResourceVersion() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -155,9 +161,10 @@ func (r *Reflector) ListAndWatch(stopCh <-chan struct{}) error {
 	return r.ListAndWatchWithContext(wait.ContextForChannel(stopCh))
 }
 
-// ListAndWatchWithContext lists, and then watches until ctx ends or a resync of the store fails. It returns an error of the initial list. Streaming
-// the initial objects instead of listing them is retried, and after that every error of a watch as RunWithContext does, where client-go's
-// returns when the watch ends.
+// ListAndWatchWithContext lists, and then watches until ctx ends or a resync of the store fails. It
+// returns an error of the initial list. Streaming the initial objects instead of listing them is
+// retried, and after that every error of a watch as RunWithContext does, where client-go's returns
+// when the watch ends.
 func (r *Reflector) ListAndWatchWithContext(ctx context.Context) error {
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -179,7 +186,8 @@ func (r *Reflector) ListAndWatchWithContext(ctx context.Context) error {
 // errResyncFailed ends ListAndWatchWithContext. The store's error has been logged.
 var errResyncFailed = errors.New("the store could not be resynced")
 
-// run runs a native reflector, with resyncs alongside, until ctx ends, and returns the cause. onResyncFailed is called after each resync that fails.
+// run runs a native reflector, with resyncs alongside, until ctx ends, and returns the cause.
+// onResyncFailed is called after each resync that fails.
 func (r *Reflector) run(ctx context.Context, sink *reflectorSink, onError func(error), onResyncFailed func()) error {
 	native, err := r.native(sink, func(err *reflector.Error) { onError(err) })
 	if err != nil { // a field has been set to an invalid value
@@ -235,7 +243,8 @@ func (r *Reflector) setVersion(version string) {
 	r.version = version
 }
 
-// advanceTo records the store's new version, and tells the store. As in client-go, only events do: a list brings its version along.
+// advanceTo records the store's new version, and tells the store. As in client-go, only events do:
+// a list brings its version along.
 func (r *Reflector) advanceTo(version string) {
 	r.setVersion(version)
 	if store, ok := r.store.(cache.ResourceVersionUpdater); ok {

@@ -119,8 +119,8 @@ func TestReflectorNames(t *testing.T) {
 	}
 }
 
-// "If resyncPeriod is non-zero, then the reflector will periodically consult its ShouldResync function to determine whether to invoke the Store's
-// Resync operation; nil means always yes."
+// "If resyncPeriod is non-zero, then the reflector will periodically consult its ShouldResync
+// function to determine whether to invoke the Store's Resync operation; nil means always yes."
 func TestReflectorResync(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		store := &notebook{}
@@ -328,8 +328,9 @@ func TestBadReflectors(t *testing.T) {
 	}
 }
 
-// New makes a controller of a config: "construct and run a Reflector to pump objects from the ListerWatcher to the Queue; the other is to repeatedly Pop
-// from the Queue and process with the Config's ProcessFunc. Both of these continue until the context is canceled."
+// New makes a controller of a config: "construct and run a Reflector to pump objects from the
+// ListerWatcher to the Queue; the other is to repeatedly Pop from the Queue and process with the
+// Config's ProcessFunc. Both of these continue until the context is canceled."
 func TestQueueController(t *testing.T) {
 	for _, queues := range []struct {
 		name string
@@ -387,8 +388,8 @@ func checkQueueController(t *testing.T, e engine, newQueue func(cache.Store) cac
 	}
 }
 
-// "WatchErrorHandler is called whenever ListAndWatch drops the connection with an error"; WatchErrorHandlerWithContext is called only if it is not
-// set.
+// "WatchErrorHandler is called whenever ListAndWatch drops the connection with an error";
+// WatchErrorHandlerWithContext is called only if it is not set.
 func TestQueueControllerErrors(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		for _, withContext := range []bool{false, true} {

@@ -32,7 +32,8 @@ func (inf *informer) newRegistration(h cache.ResourceEventHandler, resync time.D
 // name identifies the handler in messages and in the native informer's status.
 func (r *registration) name() string { return fmt.Sprintf("%T", r.handler) }
 
-// errStopped returns client-go's error for a handler that is added to an informer that has stopped. Programs look for its text.
+// errStopped returns client-go's error for a handler that is added to an informer that has stopped.
+// Programs look for its text.
 func (r *registration) errStopped() error {
 	return fmt.Errorf("handler %s was not added to shared informer because it has stopped already", r.name())
 }
@@ -45,7 +46,8 @@ func (r *registration) HasSyncedChecker() cache.DoneChecker {
 	return checker{name: r.checkerName, done: r.synced}
 }
 
-// checkerName is client-go's name for the sync of a handler. Only adding the handler to one of client-go's informers reveals its part of it.
+// checkerName is client-go's name for the sync of a handler. Only adding the handler to one of
+// client-go's informers reveals its part of it.
 func (r *registration) checkerName() string {
 	const separator = " + event handler "
 	handler := r.name()

@@ -5,9 +5,10 @@ import "time"
 // minimumResync is client-go's minimum resync period for shared informers.
 const minimumResync = time.Second
 
-// resyncClock rounds resync periods as client-go does. The shortest period requested before the informer starts becomes the interval
-// at which all handlers are checked, so every other period is rounded up to a multiple of it. A handler with a negative period is resynced at
-// each check. The minimum is that of handlers: a shorter default remains the interval of the checks.
+// resyncClock rounds resync periods as client-go does. The shortest period requested before the
+// informer starts becomes the interval at which all handlers are checked, so every other period is
+// rounded up to a multiple of it. A handler with a negative period is resynced at each check. The
+// minimum is that of handlers: a shorter default remains the interval of the checks.
 type resyncClock struct {
 	defaultPeriod time.Duration // for handlers that request no period
 	checkPeriod   time.Duration // 0 means that the informer never resyncs

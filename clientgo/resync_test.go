@@ -13,8 +13,8 @@ import (
 // unset stands for the informer's default period.
 const unset = time.Duration(-1)
 
-// resyncs runs an informer with one pod for ten minutes and returns how many resyncs each handler saw. Handlers with an early period are added before
-// the start, those with a late one after it.
+// resyncs runs an informer with one pod for ten minutes and returns how many resyncs each handler
+// saw. Handlers with an early period are added before the start, those with a late one after it.
 func resyncs(t *testing.T, e engine, byDefault time.Duration, early, late []time.Duration) []int {
 	t.Helper()
 	counts := make([]int, len(early)+len(late))
@@ -47,9 +47,11 @@ func resyncs(t *testing.T, e engine, byDefault time.Duration, early, late []time
 	return counts
 }
 
-// "For each handler with a non-zero requested resync period, the nominal resync period is the requested resync period rounded up to a multiple of the
-// informer's resync checking period", which is "the maximum of (a) the minimum of the resync periods requested before the informer
-// starts and the default and (b) minimumResyncPeriod", which is (b) for the handlers' periods, but not for a shorter default. "The created informer will not do resyncs if ResyncPeriod is zero."
+// "For each handler with a non-zero requested resync period, the nominal resync period is the
+// requested resync period rounded up to a multiple of the informer's resync checking period", which
+// is "the maximum of (a) the minimum of the resync periods requested before the informer starts and
+// the default and (b) minimumResyncPeriod", which is (b) for the handlers' periods, but not for a
+// shorter default. "The created informer will not do resyncs if ResyncPeriod is zero."
 func TestResyncPeriods(t *testing.T) {
 	const s, ms = time.Second, time.Millisecond
 	for _, test := range []struct {

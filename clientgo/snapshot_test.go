@@ -9,8 +9,10 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// "Every query against the local cache is answered entirely from one snapshot of the cache's state. Thus, the result of a List call will not contain two entries
-// with the same namespace and name." An object that moves from one value of an index to another is found under exactly one of them by one query.
+// "Every query against the local cache is answered entirely from one snapshot of the cache's state.
+// Thus, the result of a List call will not contain two entries with the same namespace and name."
+// An object that moves from one value of an index to another is found under exactly one of them by
+// one query.
 func TestOneSnapshot(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		src := newPods(t)

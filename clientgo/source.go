@@ -10,10 +10,12 @@ import (
 	"github.com/tidings/tidings"
 )
 
-// NewSharedIndexInformerFromSource returns an informer that belongs to a Tidings factory and gets its objects from the source that newSource returns.
-// It is for packages between client-go's interfaces and the engine. It is as light as an informer from NewSharedInformerFactory, and is not shared
-// with other callers. It does not start with the factory: call its Run. The options mean the same as for NewSharedIndexInformerWithOptions; the
-// transform is as for SetTransform. A nil source, a nil index function or a duplicate index name is an error.
+// NewSharedIndexInformerFromSource returns an informer that belongs to a Tidings factory and gets
+// its objects from the source that newSource returns. It is for packages between client-go's
+// interfaces and the engine. It is as light as an informer from NewSharedInformerFactory, and is
+// not shared with other callers. It does not start with the factory: call its Run. The options mean
+// the same as for NewSharedIndexInformerWithOptions; the transform is as for SetTransform. A nil
+// source, a nil index function or a duplicate index name is an error.
 func NewSharedIndexInformerFromSource(f *tidings.Factory, scope tidings.Scope, newSource tidings.SourceFunc[tidings.Object],
 	options cache.SharedIndexInformerOptions,
 ) (cache.SharedIndexInformer, error) {
@@ -33,8 +35,9 @@ func NewSharedIndexInformerFromSource(f *tidings.Factory, scope tidings.Scope, n
 	return inf, nil
 }
 
-// NativeInformer returns the Tidings informer behind one of this package's informers, or false for any other. Use it for its status. inf manages its
-// lifecycle: do not start it, and stop it only if inf will not be run, or not run any longer.
+// NativeInformer returns the Tidings informer behind one of this package's informers, or false for
+// any other. Use it for its status. inf manages its lifecycle: do not start it, and stop it only if
+// inf will not be run, or not run any longer.
 func NativeInformer(inf cache.SharedIndexInformer) (*tidings.SharedInformer[tidings.Object], bool) {
 	ours, ok := inf.(*informer)
 	if !ok {

@@ -33,7 +33,8 @@ var otherSignatures = map[string]bool{
 	"WithChunkSize": true, // client-go does not export the name of its result
 }
 
-// newerNames lists the names that a client-go after 0.36 added to tools/cache. Programs import them from client-go, beside our package.
+// newerNames lists the names that a client-go after 0.36 added to tools/cache. Programs import them
+// from client-go, beside our package.
 var newerNames = map[string]bool{
 	"DeletedObject": true, "MutationCacheOptions": true, "NewIntegerResourceVersionMutationCacheWithOptions": true,
 	"NewTypedSharedIndexInformer": true, "Object": true, "ShutDownEventHandler": true,
@@ -43,8 +44,8 @@ var newerNames = map[string]bool{
 	"TypedResourceEventHandlerFuncs": true, "TypedSharedIndexInformer": true,
 }
 
-// A drop-in package has every exported name that client-go 0.36 has, of the same kind, and functions of the same types. So changing the
-// import path is enough.
+// A drop-in package has every exported name that client-go 0.36 has, of the same kind, and
+// functions of the same types. So changing the import path is enough.
 func TestStandIns(t *testing.T) {
 	for folder, path := range standIns {
 		ours, theirs := exported(t, folder), exported(t, clientGoFolder(t, path))

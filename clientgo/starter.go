@@ -60,8 +60,8 @@ func (s *starter[K]) Shutdown() {
 	s.wg.Wait()
 }
 
-// waitForSync waits until every started informer has its initial list, or until ctx ends. It returns which informers have, and an error that
-// says what keeps the others from syncing.
+// waitForSync waits until every started informer has its initial list, or until ctx ends. It
+// returns which informers have, and an error that says what keeps the others from syncing.
 func (s *starter[K]) waitForSync(ctx context.Context) (map[K]bool, error) {
 	started := s.startedInformers()
 	var checkers []cache.DoneChecker

@@ -10,8 +10,8 @@ import (
 	fcache "k8s.io/client-go/tools/cache/testing"
 )
 
-// TestHandlerAddedWhileStopping: between the end of Run's context and the moment when Run notices it, adding a handler fails with the same text
-// as afterwards. client-go's users look for it.
+// TestHandlerAddedWhileStopping: between the end of Run's context and the moment when Run notices
+// it, adding a handler fails with the same text as afterwards. client-go's users look for it.
 func TestHandlerAddedWhileStopping(t *testing.T) {
 	source := fcache.NewFakeControllerSource()
 	defer source.Shutdown()

@@ -149,7 +149,8 @@ func TestIndexKeysAreSorted(t *testing.T) {
 	})
 }
 
-// "AddIndexers adds more indexers to this store. This supports adding indexes after the store already has items." A duplicate name is an error.
+// "AddIndexers adds more indexers to this store. This supports adding indexes after the store
+// already has items." A duplicate name is an error.
 func TestAddIndexersLate(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		inf := running(t, e)
@@ -169,8 +170,9 @@ func TestAddIndexersLate(t *testing.T) {
 	})
 }
 
-// "Every query against the local cache is answered entirely from one snapshot of the cache's state", and "client notifications happen after the corresponding
-// cache update and after the corresponding index updates".
+// "Every query against the local cache is answered entirely from one snapshot of the cache's
+// state", and "client notifications happen after the corresponding cache update and after the
+// corresponding index updates".
 func TestNotifiedAfterStore(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		src := newPods(t)
@@ -248,8 +250,9 @@ func TestIndexerInformer(t *testing.T) {
 	})
 }
 
-// Add, Update, Delete and Replace change what is under the given object's key, and nothing else, before the start, while the informer runs, and after
-// it has stopped. "Each accumulator is simply the last given object, or empty after Delete."
+// Add, Update, Delete and Replace change what is under the given object's key, and nothing else,
+// before the start, while the informer runs, and after it has stopped. "Each accumulator is simply
+// the last given object, or empty after Delete."
 func TestStoreChanges(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		inf := filled(t, e, newPods(t))
@@ -298,8 +301,9 @@ func checkStoreChanges(t *testing.T, when string, store cache.Indexer) {
 	expect("Replace with nothing", store.Replace(nil, "10"))
 }
 
-// "LastStoreSyncResourceVersion returns the latest resource version that the store has seen from objects observed being written", and "Bookmark
-// observes a new resource version". Once our informer runs it determines the version, and Bookmark panics.
+// "LastStoreSyncResourceVersion returns the latest resource version that the store has seen from
+// objects observed being written", and "Bookmark observes a new resource version". Once our
+// informer runs it determines the version, and Bookmark panics.
 func TestStoreVersion(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		store := filled(t, e, newPods(t)).GetStore()

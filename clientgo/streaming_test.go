@@ -43,8 +43,8 @@ func podAt(key, version string) *corev1.Pod {
 	return p
 }
 
-// TestInitialObjectsAreStreamed: informers and reflectors stream the initial objects from a ListerWatcher, unless it or client-go's feature gate
-// says otherwise.
+// TestInitialObjectsAreStreamed: informers and reflectors stream the initial objects from a
+// ListerWatcher, unless it or client-go's feature gate says otherwise.
 func TestInitialObjectsAreStreamed(t *testing.T) {
 	both := func(t *testing.T, src *streamed, lw cache.ListerWatcher, objects, streams, lists int) {
 		bothEngines(t, func(t *testing.T, e engine) {

@@ -29,8 +29,8 @@ func init() {
 	utilruntime.ErrorHandlers = nil // one of them sleeps until its time of creation, which is years ahead of a bubble's clock
 }
 
-// engine is one implementation of client-go's informers. The contract tests run against both, which shows that they state what
-// client-go does, and that ours does it too.
+// engine is one implementation of client-go's informers. The contract tests run against both, which
+// shows that they state what client-go does, and that ours does it too.
 type engine struct {
 	name        string
 	informer    func(cache.ListerWatcher, runtime.Object, time.Duration, cache.Indexers) cache.SharedIndexInformer
@@ -126,7 +126,8 @@ func labeled(key, v string) *corev1.Pod {
 	return p
 }
 
-// run runs an informer until the returned function is called, which waits for Run to return. The end of the test calls it as well.
+// run runs an informer until the returned function is called, which waits for Run to return. The
+// end of the test calls it as well.
 func run(t *testing.T, inf interface{ RunWithContext(context.Context) }) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

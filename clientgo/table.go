@@ -56,9 +56,10 @@ const (
 	namespaced    resourceScope = true
 )
 
-// builtin returns the row of type T. It is instantiated for every built-in type, so it instantiates little else: the sources, and all behind
-// them, are those of tidings.Object, which only know at run time which type they have. Otherwise this package would take minutes to compile,
-// and make programs many megabytes larger.
+// builtin returns the row of type T. It is instantiated for every built-in type, so it instantiates
+// little else: the sources, and all behind them, are those of tidings.Object, which only know at
+// run time which type they have. Otherwise this package would take minutes to compile, and make
+// programs many megabytes larger.
 func builtin[T tidings.Object, L runtime.Object](resource schema.GroupVersionResource, scope resourceScope, client func(c kubernetes.Interface, namespace string) source.ClientGo[L]) resourceType {
 	return resourceType{
 		goType: reflect.TypeFor[T](), resource: resource, scope: scope,

@@ -16,8 +16,9 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// TestNothingIsLostBehindAnInterface: a client-go informer does what a native one does, although its source only learns the type at run time:
-// audits list metadata only, writes to shared parts of objects are found, and the budget counts what the decoder remembers.
+// TestNothingIsLostBehindAnInterface: a client-go informer does what a native one does, although
+// its source only learns the type at run time: audits list metadata only, writes to shared parts of
+// objects are found, and the budget counts what the decoder remembers.
 func TestNothingIsLostBehindAnInterface(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})

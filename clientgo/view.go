@@ -69,8 +69,9 @@ func keyOf(obj interface{}) (string, error) {
 	return key, nil
 }
 
-// GetByKey returns the object under a key such as "namespace/name". It finds nothing for a key of another form. The error is a *tidings.SkippedError
-// for an object that exists but cannot be decoded; listers return it instead of NotFound.
+// GetByKey returns the object under a key such as "namespace/name". It finds nothing for a key of
+// another form. The error is a *tidings.SkippedError for an object that exists but cannot be
+// decoded; listers return it instead of NotFound.
 func (v *view) GetByKey(key string) (item interface{}, exists bool, err error) {
 	parsed, ok := parseKey(key)
 	if !ok {
@@ -199,7 +200,8 @@ func (v *view) AddIndexers(indexers cache.Indexers) error {
 	return nil
 }
 
-// valuesOf adapts a client-go index function. The engine recovers from its panic and leaves the object out of the index.
+// valuesOf adapts a client-go index function. The engine recovers from its panic and leaves the
+// object out of the index.
 func valuesOf(name string, fn cache.IndexFunc) func(tidings.Object) []string {
 	return func(obj tidings.Object) []string {
 		values, err := fn(obj)

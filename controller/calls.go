@@ -17,8 +17,9 @@ func newSemaphore() semaphore { return make(semaphore, 1) }
 func (s semaphore) acquire() { s <- struct{}{} }
 func (s semaphore) release() { <-s }
 
-// callTracker tracks which call of a user's function is running, and for how long. There is only one call at a time. To keep
-// calls from reading the clock, the time is measured from when age first saw the call.
+// callTracker tracks which call of a user's function is running, and for how long. There is only
+// one call at a time. To keep calls from reading the clock, the time is measured from when age
+// first saw the call.
 type callTracker struct {
 	// number counts the beginnings and ends of calls. It is odd while one is running.
 	number atomic.Uint64

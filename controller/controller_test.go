@@ -251,7 +251,8 @@ func TestTerminalErrorsAndPanics(t *testing.T) {
 	})
 }
 
-// TestErrorsWithMethodsThatPanic: a nil pointer to an error type is an error whose methods panic, and is easily returned by mistake.
+// TestErrorsWithMethodsThatPanic: a nil pointer to an error type is an error whose methods panic,
+// and is easily returned by mistake.
 func TestErrorsWithMethodsThatPanic(t *testing.T) {
 	var none *apierrors.StatusError
 	for name, fail := range map[string]func(ctx context.Context) error{

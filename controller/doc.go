@@ -55,15 +55,16 @@
 //
 //  1. A key is reconciled by one worker at a time, and at least once after its last change.
 //  2. Nothing is reconciled before all caches that the controller uses are in sync.
-//  3. Read your writes: a key is not reconciled while a cache lacks a write that an earlier reconcile of the key
-//     made through a transport of [TrackWrites], or reported with [Wrote] or [Deleted]. This never delays a key longer than
-//     [Options].MaxGateWait, nor for a write that a restored server has lost, once the cache shows that.
-//     It only covers writes of this process: after a change of leader, the last writes of the previous one may be missing.
+//  3. Read your writes: a key is not reconciled while a cache lacks a write that an earlier
+//     reconcile of the key made through a transport of [TrackWrites], or reported with [Wrote] or
+//     [Deleted]. This never delays a key longer than [Options].MaxGateWait, nor for a write that a
+//     restored server has lost, once the cache shows that. It only covers writes of this process:
+//     after a change of leader, the last writes of the previous one may be missing.
 //  4. Changes take precedence over mere rechecks: the initial list and resyncs have low
 //     priority, and keep it on retries and with RequeueAfter. Namespaces take turns.
-//  5. A failed key is retried with increasing delays; after a [Terminal] error it is not, until something changes. How long a key
-//     waits depends only on its own failures. The context of a reconcile that takes too long is canceled, with a cause
-//     that says so.
+//  5. A failed key is retried with increasing delays; after a [Terminal] error it is not, until
+//     something changes. How long a key waits depends only on its own failures. The context of a
+//     reconcile that takes too long is canceled, with a cause that says so.
 //  6. A panic in a user's function ends neither the process nor the work on a key. In a reconcile it counts as an
 //     error; a [Mapper] is called again with the same state of the object, and a [Predicate] that panics lets
 //     the change pass. These panics are counted in [Stats] and logged; those of the log handler are dropped.

@@ -214,7 +214,8 @@ func (e *election) tryRenew(ctx context.Context) (held bool, err error) {
 	return e.write(ctx, lease)
 }
 
-// tryAcquire reads the lease, and takes it if it is free or ours. It returns false and no error if another process has it.
+// tryAcquire reads the lease, and takes it if it is free or ours. It returns false and no error if
+// another process has it.
 func (e *election) tryAcquire(ctx context.Context) (held bool, err error) {
 	lease, err := e.get(ctx)
 	if apierrors.IsNotFound(err) {

@@ -91,8 +91,9 @@ func managerWith(e Elector, reconcile Reconciler) *Manager {
 	return m
 }
 
-// TestLoserStopsWithinItsLease disconnects a leader whose reconcile ignores the end of its context, before and after it was told
-// to stop: Run has to return before another may lead, so that the process can exit.
+// TestLoserStopsWithinItsLease disconnects a leader whose reconcile ignores the end of its context,
+// before and after it was told to stop: Run has to return before another may lead, so that the
+// process can exit.
 func TestLoserStopsWithinItsLease(t *testing.T) {
 	for name, stopAfter := range map[string]time.Duration{"leading": time.Hour, "stopping": 5 * time.Second} {
 		t.Run(name, func(t *testing.T) {
@@ -246,7 +247,8 @@ func TestLeaderTellsTheTruth(t *testing.T) {
 	})
 }
 
-// TestOneLostCallDoesNotLoseTheLease lets a call hang until it times out, sometimes before and sometimes after it took effect.
+// TestOneLostCallDoesNotLoseTheLease lets a call hang until it times out, sometimes before and
+// sometimes after it took effect.
 func TestOneLostCallDoesNotLoseTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &leaseServer{}
@@ -582,8 +584,8 @@ func TestClaimThatWasCutOffIsGivenBack(t *testing.T) {
 	})
 }
 
-// TestClaimThatWasCutOffAndOvertaken: by the time the candidate releases its claim, another has the lease; that one keeps it, and the
-// candidate notices.
+// TestClaimThatWasCutOffAndOvertaken: by the time the candidate releases its claim, another has the
+// lease; that one keeps it, and the candidate notices.
 func TestClaimThatWasCutOffAndOvertaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &leaseServer{}
@@ -599,7 +601,8 @@ func TestClaimThatWasCutOffAndOvertaken(t *testing.T) {
 	})
 }
 
-// TestClaimWithoutAnAnswerIsGivenBack stops a candidate that does not know whether its claim took effect, before it retries.
+// TestClaimWithoutAnAnswerIsGivenBack stops a candidate that does not know whether its claim took
+// effect, before it retries.
 func TestClaimWithoutAnAnswerIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &leaseServer{}

@@ -224,7 +224,8 @@ func (c *podCache) apply(ev event) {
 	}
 }
 
-// restore takes the cache back to an earlier version of its server, as a relist after a restore does. Its contents stay.
+// restore takes the cache back to an earlier version of its server, as a relist after a restore
+// does. Its contents stay.
 func (c *podCache) restore(version string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

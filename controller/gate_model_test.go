@@ -21,8 +21,9 @@ import (
 type owned struct {
 	mu       sync.Mutex
 	versions map[object.Key]int
-	// deleted are the pods that the cache has held without interruption since they were deleted. A pod that has left it once may
-	// return in an older state, if it had only left the cache's scope for a while.
+	// deleted are the pods that the cache has held without interruption since they were deleted. A
+	// pod that has left it once may return in an older state, if it had only left the cache's scope
+	// for a while.
 	deleted map[object.Key][]*corev1.Pod
 }
 

@@ -253,8 +253,8 @@ func TestGateWaitsForADeleteByName(t *testing.T) {
 	})
 }
 
-// TestGateOpensForWritesThatTheCacheCannotJudge writes an object of which the cache cannot tell whether it covers it, for example
-// because of a field selector.
+// TestGateOpensForWritesThatTheCacheCannotJudge writes an object of which the cache cannot tell
+// whether it covers it, for example because of a field selector.
 func TestGateOpensForWritesThatTheCacheCannotJudge(t *testing.T) {
 	for name, write := range map[string]*corev1.Pod{"new": pod("b", ""), "known": pod("old", "")} {
 		t.Run(name, func(t *testing.T) {
@@ -304,7 +304,8 @@ func TestGateForgetsALostHistory(t *testing.T) {
 	}
 }
 
-// TestGateKeepsThePriority has a key of low priority wait at the gate: it must not overtake others with low priority afterwards.
+// TestGateKeepsThePriority has a key of low priority wait at the gate: it must not overtake others
+// with low priority afterwards.
 func TestGateKeepsThePriority(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()

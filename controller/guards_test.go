@@ -64,7 +64,8 @@ func TestUsedCachesMapNothing(t *testing.T) {
 	})
 }
 
-// TestTermEndsOnce: a term ends by the end of its work and by the loss of the lease, which is reported once, immediately.
+// TestTermEndsOnce: a term ends by the end of its work and by the loss of the lease, which is
+// reported once, immediately.
 func TestTermEndsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logText

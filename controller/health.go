@@ -15,9 +15,9 @@ const (
 	slowMapper = time.Minute
 )
 
-// Readyz returns nil, or what keeps the controller from seeing all changes: which of its caches are not in sync or are stale,
-// and why; which mappers have been running for a minute, as observed by calls of Readyz and Healthz; and for which objects a
-// mapper panics.
+// Readyz returns nil, or what keeps the controller from seeing all changes: which of its caches are
+// not in sync or are stale, and why; which mappers have been running for a minute, as observed by
+// calls of Readyz and Healthz; and for which objects a mapper panics.
 func (c *Controller) Readyz() error {
 	var errs []error
 	for _, s := range c.sourceList() {
@@ -26,9 +26,9 @@ func (c *Controller) Readyz() error {
 	return c.wrap(errs)
 }
 
-// Healthz returns nil, or why a restart of the process may be needed: a cache has been stale or a mapper
-// has been running for 10 minutes, as observed by calls of Healthz, or a reconcile is still running although its context ended
-// StopTimeout ago.
+// Healthz returns nil, or why a restart of the process may be needed: a cache has been stale or a
+// mapper has been running for 10 minutes, as observed by calls of Healthz, or a reconcile is still
+// running although its context ended StopTimeout ago.
 func (c *Controller) Healthz() error {
 	var errs []error
 	for _, s := range c.sourceList() {
@@ -80,7 +80,8 @@ func (m *Manager) Readyz() error {
 	return errors.Join(errs...)
 }
 
-// Handler returns a handler that serves the checks at /healthz and /readyz: 200 and "ok", or 503 and the reasons in plain text.
+// Handler returns a handler that serves the checks at /healthz and /readyz: 200 and "ok", or 503
+// and the reasons in plain text.
 func (m *Manager) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", serveCheck(m.Healthz))

@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// LeaseClient reads and writes the leases of one namespace; client-go's LeaseInterface implements it. A call that does not
-// end with its context is abandoned.
+// LeaseClient reads and writes the leases of one namespace; client-go's LeaseInterface implements
+// it. A call that does not end with its context is abandoned.
 type LeaseClient interface {
 	Get(ctx context.Context, name string, o metav1.GetOptions) (*coordinationv1.Lease, error)
 	Create(ctx context.Context, lease *coordinationv1.Lease, o metav1.CreateOptions) (*coordinationv1.Lease, error)
@@ -36,8 +36,9 @@ var ErrLeaseLost = errors.New("lease lost")
 // maxLeaseDuration is the longest duration that a Lease can hold.
 const maxLeaseDuration = math.MaxInt32 * time.Second
 
-// LeaseElector is an Elector that uses a Lease in the API server: a process that writes its identity there is the leader for as
-// long as it renews the lease. NewLeaseElector returns one with its own client.
+// LeaseElector is an Elector that uses a Lease in the API server: a process that writes its
+// identity there is the leader for as long as it renews the lease. NewLeaseElector returns one with
+// its own client.
 //
 // Clocks of different machines are never compared. A candidate takes over a lease that has not changed, by the
 // candidate's clock, for the whole duration that the leader promised. The leader's time runs from
@@ -63,8 +64,9 @@ type LeaseElector struct {
 	// RenewDeadline is how long the leader continues without a renewal. Zero means two thirds of Duration. A call to
 	// the API server fails if there is no response after half of it.
 	RenewDeadline time.Duration
-	// RetryPeriod is the time between two renewals or attempts to get the lease, plus a random part of up to a fifth of it;
-	// a failed renewal is retried after a quarter of it. Zero means a fifth of RenewDeadline.
+	// RetryPeriod is the time between two renewals or attempts to get the lease, plus a random part
+	// of up to a fifth of it; a failed renewal is retried after a quarter of it. Zero means a fifth
+	// of RenewDeadline.
 	RetryPeriod time.Duration
 	// Rand returns random numbers in [0,1); nil means math/rand/v2.
 	Rand func() float64
@@ -99,8 +101,9 @@ type LeaseStats struct {
 	LastRenewal time.Time
 }
 
-// Leader returns the identity of the current leader as far as this process knows, or "". It does not return this process
-// after it has lost the lease, nor another process that has not renewed the lease in time.
+// Leader returns the identity of the current leader as far as this process knows, or "". It does
+// not return this process after it has lost the lease, nor another process that has not renewed the
+// lease in time.
 func (e *LeaseElector) Leader() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -135,11 +138,13 @@ func (e *LeaseElector) Stats() LeaseStats {
 	return s
 }
 
-// Lead tries to get the lease until ctx ends. When it has the lease, it calls run, once, with a context that ends with ctx, or with
-// ErrLeaseLost as its cause if the lease is lost. It renews the lease until run has returned.
+// Lead tries to get the lease until ctx ends. When it has the lease, it calls run, once, with a
+// context that ends with ctx, or with ErrLeaseLost as its cause if the lease is lost. It renews the
+// lease until run has returned.
 //
-// Then it releases the lease, so that other candidates need not wait; but if run's error is ErrStillRunning it lets the lease
-// expire. It returns run's error, joined with ErrLeaseLost if the lease was lost.
+// Then it releases the lease, so that other candidates need not wait; but if run's error is
+// ErrStillRunning it lets the lease expire. It returns run's error, joined with ErrLeaseLost if the
+// lease was lost.
 func (e *LeaseElector) Lead(ctx context.Context, run func(ctx context.Context) error) error {
 	el, err := e.newElection()
 	if err != nil {

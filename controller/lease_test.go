@@ -273,8 +273,9 @@ func TestLeaseElectorChecksItsFields(t *testing.T) {
 	}
 }
 
-// TestNeverTwoLeaders lets three candidates compete for a lease with calls that are slow, fail, or succeed without
-// a response, and with leaders that are disconnected or stopped. There must never be two, and in the end there must be one.
+// TestNeverTwoLeaders lets three candidates compete for a lease with calls that are slow, fail, or
+// succeed without a response, and with leaders that are disconnected or stopped. There must never
+// be two, and in the end there must be one.
 func TestNeverTwoLeaders(t *testing.T) {
 	testseed.Each(t, 20, func(t *testing.T, seed uint64) {
 		synctest.Test(t, func(t *testing.T) { fightForLease(t, seed) })

@@ -18,9 +18,9 @@ import (
 // server, and an Identity made of the host's name and a random suffix. Its other fields may be set before
 // Lead is called.
 //
-// The client shares neither rate limits nor connections with other clients: the config's QPS, Burst and RateLimiter do not
-// apply, and it uses HTTP/1.1, where a call without a response closes its connection, so that
-// the next call does not use the same dead connection. config is not modified.
+// The client shares neither rate limits nor connections with other clients: the config's QPS, Burst
+// and RateLimiter do not apply, and it uses HTTP/1.1, where a call without a response closes its
+// connection, so that the next call does not use the same dead connection. config is not modified.
 func NewLeaseElector(config *rest.Config, namespace, name string) (*LeaseElector, error) {
 	client, err := newLeaseClient(config, namespace)
 	if err != nil {

@@ -53,8 +53,8 @@ func (d *leaseDeadline) lostChan() <-chan struct{} {
 	return d.lost
 }
 
-// waitUntilDeadline waits until stopped is closed. It returns false if it is not closed by the deadline, or by the end of the
-// lease, which renewals postpone and a loss may bring forward.
+// waitUntilDeadline waits until stopped is closed. It returns false if it is not closed by the
+// deadline, or by the end of the lease, which renewals postpone and a loss may bring forward.
 func waitUntilDeadline(stopped <-chan struct{}, deadline time.Time, d *leaseDeadline) bool {
 	lost := d.lostChan()
 	for {

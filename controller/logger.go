@@ -11,8 +11,9 @@ func newLogger(logger *slog.Logger) *slog.Logger {
 	return slog.New(recoveringHandler{cmp.Or(logger, slog.Default()).Handler()})
 }
 
-// recoveringHandler wraps a user's log handler. It drops its panics, which cannot be reported anywhere: most messages are logged on goroutines of
-// this package, where a panic would end the process.
+// recoveringHandler wraps a user's log handler. It drops its panics, which cannot be reported
+// anywhere: most messages are logged on goroutines of this package, where a panic would end the
+// process.
 type recoveringHandler struct{ user slog.Handler }
 
 // Enabled asks the user's handler.

@@ -9,9 +9,10 @@ import (
 
 // Elector elects one of several processes as the leader. LeaseElector implements it.
 type Elector interface {
-	// Lead waits until this process is elected, and calls run with a context that ends, with a cause, when the
-	// leadership is lost or ctx ends. It returns after run has, with run's error and, if the leadership was lost, the reason for that.
-	// If ctx ends before this process is elected, it returns nil without calling run.
+	// Lead waits until this process is elected, and calls run with a context that ends, with a
+	// cause, when the leadership is lost or ctx ends. It returns after run has, with run's error
+	// and, if the leadership was lost, the reason for that. If ctx ends before this process is
+	// elected, it returns nil without calling run.
 	//
 	// The process remains leader until run has returned, however long after the end of ctx that is. If run's error is
 	// ErrStillRunning, work is still running, so the leadership must not be released but has to expire.
@@ -29,8 +30,8 @@ type Manager struct {
 	started     bool
 }
 
-// NewManager returns a manager without controllers. With an elector, controllers run only while this process is the leader;
-// nil means that they always run.
+// NewManager returns a manager without controllers. With an elector, controllers run only while
+// this process is the leader; nil means that they always run.
 func NewManager(elector Elector) *Manager {
 	return &Manager{elector: elector}
 }
@@ -75,9 +76,10 @@ func (m *Manager) list() []*Controller {
 // Run runs all controllers until ctx ends, and waits for them. If one of them fails, it stops the others and
 // returns all errors. It returns an error immediately if Add, Watch or Use returned one.
 //
-// With an elector, it first waits for the caches of all controllers, up to their SyncTimeout: a process that could not do
-// the work does not stand for election. If the leadership is lost, Run stops the controllers and returns the reason; the
-// process should then exit, so that it starts afresh. On ErrStillRunning it should exit immediately.
+// With an elector, it first waits for the caches of all controllers, up to their SyncTimeout: a
+// process that could not do the work does not stand for election. If the leadership is lost, Run
+// stops the controllers and returns the reason; the process should then exit, so that it starts
+// afresh. On ErrStillRunning it should exit immediately.
 func (m *Manager) Run(ctx context.Context) error {
 	if err := m.start(); err != nil {
 		return err

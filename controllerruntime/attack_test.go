@@ -17,7 +17,8 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// TestConcurrently runs all operations concurrently, for the race detector and the bubble's check for leaked goroutines.
+// TestConcurrently runs all operations concurrently, for the race detector and the bubble's check
+// for leaked goroutines.
 func TestConcurrently(t *testing.T) {
 	bubble(t, tidingsruntime.NewCache, func(w *world) {
 		w.fill()
@@ -36,7 +37,8 @@ func TestConcurrently(t *testing.T) {
 			} {
 				wg.Go(func() {
 					for range 30 {
-						// As in controller-runtime, a read may wait for an informer that was removed meanwhile, until its context ends.
+						// As in controller-runtime, a read may wait for an informer that was
+						// removed meanwhile, until its context ends.
 						do()
 					}
 				})

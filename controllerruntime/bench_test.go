@@ -16,7 +16,8 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// BenchmarkMemory measures the memory per object in each cache: 2,000 varied pods in the three forms, with and without managed fields.
+// BenchmarkMemory measures the memory per object in each cache: 2,000 varied pods in the three
+// forms, with and without managed fields.
 func BenchmarkMemory(b *testing.B) {
 	const pods = 2000
 	server := tidingstest.NewServer(b, tidingstest.ServerOptions{})

@@ -47,8 +47,8 @@ func (w *world) statuses(c cache.Cache) map[string]tidings.Status {
 	return byName
 }
 
-// TestOneBudget has all informers of a cache, of every form and namespace, share a budget that is too small for any open
-// object.
+// TestOneBudget has all informers of a cache, of every form and namespace, share a budget that is
+// too small for any open object.
 func TestOneBudget(t *testing.T) {
 	inWorld(t, tidings.Options{MemoryBudget: 1, Logger: slog.New(slog.DiscardHandler)}, func(w *world) {
 		for i := range 20 {

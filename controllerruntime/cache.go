@@ -22,15 +22,18 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// NewCache returns a cache like that of controller-runtime's cache.New, with informers that run on Tidings' engine. It is a cache.NewCacheFunc: set
-// it as the NewCache field of manager.Options or cluster.Options.
+// NewCache returns a cache like that of controller-runtime's cache.New, with informers that run on
+// Tidings' engine. It is a cache.NewCacheFunc: set it as the NewCache field of manager.Options or
+// cluster.Options.
 //
-// It honors all options except NewInformer, which is an error: NewCache decides how informers are made. If a program disables watch bookmarks,
-// client-go decodes the objects, which costs more memory and CPU. For other differences see docs/migrating.md in the Tidings repository.
+// It honors all options except NewInformer, which is an error: NewCache decides how informers are
+// made. If a program disables watch bookmarks, client-go decodes the objects, which costs more
+// memory and CPU. For other differences see docs/migrating.md in the Tidings repository.
 var NewCache cache.NewCacheFunc = WithOptions(tidings.Options{})
 
-// WithOptions is NewCache with Tidings options, for which controller-runtime has no place. All informers of a cache share one memory budget and one
-// directory; caches made with the same options do not share a budget. Without a Logger, messages go to controller-runtime's. Options.Scheme is
+// WithOptions is NewCache with Tidings options, for which controller-runtime has no place. All
+// informers of a cache share one memory budget and one directory; caches made with the same options
+// do not share a budget. Without a Logger, messages go to controller-runtime's. Options.Scheme is
 // ignored in favor of the cache's scheme.
 func WithOptions(options tidings.Options) cache.NewCacheFunc {
 	return func(config *rest.Config, opts cache.Options) (cache.Cache, error) {
@@ -97,8 +100,9 @@ func withDefaults(config *rest.Config, opts cache.Options) (cache.Options, error
 
 func logger() logr.Logger { return log.Log.WithName("controller-runtime").WithName("cache") }
 
-// Status reports on the informers of a cache that this package made, such as that of manager.GetCache, or returns false for other caches. Tidings'
-// package metrics has collectors for it.
+// Status reports on the informers of a cache that this package made, such as that of
+// manager.GetCache, or returns false for other caches. Tidings' package metrics has collectors for
+// it.
 func Status(c cache.Cache) ([]tidings.Status, bool) {
 	ours, ok := c.(*runtimeCache)
 	if !ok {
@@ -111,7 +115,8 @@ func Status(c cache.Cache) ([]tidings.Status, bool) {
 	return all, true
 }
 
-// runtimeCache is controller-runtime's cache, but it waits for its informers without polling and logs what keeps them from syncing.
+// runtimeCache is controller-runtime's cache, but it waits for its informers without polling and
+// logs what keeps them from syncing.
 type runtimeCache struct {
 	cache.Cache
 	informers *informers
@@ -128,7 +133,8 @@ func (c *runtimeCache) Start(ctx context.Context) error {
 	})
 	err := c.Cache.Start(ctx)
 	if ctx.Err() != nil {
-		// Up to 0.24, controller-runtime does not wait for the informers of several namespaces, which may be saving files.
+		// Up to 0.24, controller-runtime does not wait for the informers of several namespaces,
+		// which may be saving files.
 		for _, inf := range c.informers.all() {
 			inf.wait()
 		}
@@ -148,8 +154,9 @@ func isClosed(ch <-chan struct{}) bool {
 // NeedLeaderElection says that the cache runs on every replica.
 func (c *runtimeCache) NeedLeaderElection() bool { return false }
 
-// WaitForCacheSync waits until the cache has started and its informers have synced, except those removed in the meantime. If ctx or the cache ends
-// first, it returns false and logs what keeps the informers from syncing.
+// WaitForCacheSync waits until the cache has started and its informers have synced, except those
+// removed in the meantime. If ctx or the cache ends first, it returns false and logs what keeps the
+// informers from syncing.
 func (c *runtimeCache) WaitForCacheSync(ctx context.Context) bool {
 	if c.informersSynced(ctx) && c.upstreamSynced(ctx) {
 		return true
@@ -168,8 +175,9 @@ func (c *runtimeCache) informersSynced(ctx context.Context) bool {
 	return true
 }
 
-// upstreamSynced waits until upstream's cache has synced too, for which it has to start its internal caches. It retries, because upstream keeps
-// waiting for informers removed in the meantime, and when the cache has stopped.
+// upstreamSynced waits until upstream's cache has synced too, for which it has to start its
+// internal caches. It retries, because upstream keeps waiting for informers removed in the
+// meantime, and when the cache has stopped.
 func (c *runtimeCache) upstreamSynced(ctx context.Context) bool {
 	for {
 		attempt, cancel := context.WithTimeout(ctx, time.Second)
@@ -192,8 +200,8 @@ func (c *runtimeCache) unsynced() error {
 	return errors.Join(errs...)
 }
 
-// GetInformer returns the informer for obj's kind, and makes it if there is none. Once the cache has started it waits for the informer to sync,
-// unless BlockUntilSynced is false.
+// GetInformer returns the informer for obj's kind, and makes it if there is none. Once the cache
+// has started it waits for the informer to sync, unless BlockUntilSynced is false.
 func (c *runtimeCache) GetInformer(ctx context.Context, obj client.Object, opts ...cache.InformerGetOption) (cache.Informer, error) {
 	inf, err := c.Cache.GetInformer(ctx, obj, append(opts[:len(opts):len(opts)], cache.BlockUntilSynced(false))...)
 	if err != nil || !c.blocks(opts) {
@@ -236,8 +244,8 @@ func (c *runtimeCache) whenSynced(ctx context.Context, inf cache.Informer, what 
 	return nil, apierrors.NewTimeoutError(fmt.Sprintf("failed waiting for %s Informer to sync%s", what, why), 0)
 }
 
-// RemoveInformer stops and removes the informer for obj's kind. If another is made meanwhile, it is removed too, because only upstream knows which of
-// the two it has removed.
+// RemoveInformer stops and removes the informer for obj's kind. If another is made meanwhile, it is
+// removed too, because only upstream knows which of the two it has removed.
 func (c *runtimeCache) RemoveInformer(ctx context.Context, obj client.Object) error {
 	for {
 		made := c.informers.all()

@@ -128,7 +128,8 @@ func TestEndsWaits(t *testing.T) {
 	})
 }
 
-// TestEndsWaitForLateInformer checks that nobody waits for an informer that was made while others were waited for, once the cache has stopped.
+// TestEndsWaitForLateInformer checks that nobody waits for an informer that was made while others
+// were waited for, once the cache has stopped.
 func TestEndsWaitForLateInformer(t *testing.T) {
 	bubble(t, tidingsruntime.NewCache, func(w *world) {
 		w.InjectAlways(tidingstest.Any, tidingstest.Fault{Resource: "pods", Delay: time.Minute})

@@ -5,9 +5,10 @@
 //
 // # How it works
 //
-// controller-runtime's own cache stays: it interprets the options, splits the work among namespaces and types, and finds and
-// copies what readers ask for. Only the informers are replaced. controller-runtime makes an informer from a ListerWatcher and an
-// example object, neither of which reveals the namespace and the selectors. So the ListerWatcher is made to send one request,
-// which is answered locally (request.go). A Tidings source then lists and watches what that request names, and an informer from
-// package clientgo connects it to controller-runtime.
+// controller-runtime's own cache stays: it interprets the options, splits the work among namespaces
+// and types, and finds and copies what readers ask for. Only the informers are replaced.
+// controller-runtime makes an informer from a ListerWatcher and an example object, neither of which
+// reveals the namespace and the selectors. So the ListerWatcher is made to send one request, which
+// is answered locally (request.go). A Tidings source then lists and watches what that request
+// names, and an informer from package clientgo connects it to controller-runtime.
 package tidingsruntime

@@ -41,8 +41,8 @@ var newCaches = map[string]cache.NewCacheFunc{
 	"tidings, folded":    tidingsruntime.WithOptions(tidings.Options{MemoryBudget: 1, Logger: slog.New(slog.DiscardHandler)}),
 }
 
-// newUpstream returns upstream's cache without a defect that a bubble does not tolerate: its watches of metadata can leak a
-// goroutine.
+// newUpstream returns upstream's cache without a defect that a bubble does not tolerate: its
+// watches of metadata can leak a goroutine.
 func newUpstream(config *rest.Config, opts cache.Options) (cache.Cache, error) {
 	opts.NewInformer = tidingsruntime.NewDrainedInformer
 	return cache.New(config, opts)

@@ -35,8 +35,8 @@ type informers struct {
 
 // informer is an informer on Tidings' engine.
 type informer struct {
-	// SharedIndexInformer is created by SetTransform. controller-runtime calls that before it hands the informer to anybody; it only calls
-	// SetWatchErrorHandlerWithContext earlier.
+	// SharedIndexInformer is created by SetTransform. controller-runtime calls that before it hands
+	// the informer to anybody; it only calls SetWatchErrorHandlerWithContext earlier.
 	toolscache.SharedIndexInformer
 	info         informerInfo
 	onWatchError toolscache.WatchErrorHandlerWithContext
@@ -63,7 +63,8 @@ func (is *informers) newInformer(lw toolscache.ListerWatcher, example runtime.Ob
 	return inf
 }
 
-// failedInformer is an informer that could not be made. NewInformer cannot return an error, but SetTransform, which is called next, can.
+// failedInformer is an informer that could not be made. NewInformer cannot return an error, but
+// SetTransform, which is called next, can.
 type failedInformer struct {
 	toolscache.SharedIndexInformer
 	err error
@@ -127,8 +128,9 @@ func (inf *informer) SetWatchErrorHandlerWithContext(h toolscache.WatchErrorHand
 	return nil
 }
 
-// SetTransform, when first called, creates the informer with the function through which every object passes before it is stored. If that function
-// only strips managed fields, they are skipped during decoding instead, which takes less CPU.
+// SetTransform, when first called, creates the informer with the function through which every
+// object passes before it is stored. If that function only strips managed fields, they are skipped
+// during decoding instead, which takes less CPU.
 func (inf *informer) SetTransform(transform toolscache.TransformFunc) error {
 	if inf.SharedIndexInformer != nil {
 		return inf.SharedIndexInformer.SetTransform(transform)
@@ -145,15 +147,17 @@ func (inf *informer) SetTransform(transform toolscache.TransformFunc) error {
 	return errors.Join(made.SetTransform(transform), made.SetWatchErrorHandlerWithContext(inf.onWatchError))
 }
 
-// GetIndexer returns the store. controller-runtime asks for it when nothing can fail any more: it drops an informer if the mapper fails after
-// SetTransform, and then nobody would ever run an informer that WaitForCacheSync waits for.
+// GetIndexer returns the store. controller-runtime asks for it when nothing can fail any more: it
+// drops an informer if the mapper fails after SetTransform, and then nobody would ever run an
+// informer that WaitForCacheSync waits for.
 func (inf *informer) GetIndexer() toolscache.Indexer {
 	inf.keep.Do(func() { inf.made(inf) })
 	return inf.SharedIndexInformer.GetIndexer()
 }
 
-// stripsManagedFields reports whether a transform is controller-runtime's TransformStripManagedFields. It compares source lines, because the
-// compiler creates a separate function for each call site.
+// stripsManagedFields reports whether a transform is controller-runtime's
+// TransformStripManagedFields. It compares source lines, because the compiler creates a separate
+// function for each call site.
 func stripsManagedFields(transform toolscache.TransformFunc) bool {
 	return transform != nil && sourceLineOf(transform) == sourceLineOf(cache.TransformStripManagedFields())
 }
@@ -171,7 +175,8 @@ func sourceLineOf(transform toolscache.TransformFunc) (l sourceLine) {
 	return l
 }
 
-// waitForSync waits until the informer has synced or is removed, and reports whether that happened before ended or stopped was closed.
+// waitForSync waits until the informer has synced or is removed, and reports whether that happened
+// before ended or stopped was closed.
 func (inf *informer) waitForSync(ended, stopped <-chan struct{}) bool {
 	select {
 	case <-inf.HasSyncedChecker().Done():
@@ -246,8 +251,9 @@ var ended = func() context.Context {
 	return ctx
 }()
 
-// remove removes the informers of a kind that are among made. controller-runtime has stopped those that ran; the others are stopped here, so that the
-// factory drops them. It reports whether there are no others of the kind.
+// remove removes the informers of a kind that are among made. controller-runtime has stopped those
+// that ran; the others are stopped here, so that the factory drops them. It reports whether there
+// are no others of the kind.
 func (is *informers) remove(made []*informer, kind schema.GroupVersionKind, as form) (all bool) {
 	is.mu.Lock()
 	defer is.mu.Unlock()

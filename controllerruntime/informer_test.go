@@ -154,7 +154,8 @@ func TestHandlerObjects(t *testing.T) {
 	}
 }
 
-// TestSettingsOfInformers checks that programs can use what they get as a SharedIndexInformer, whose settings end with its start.
+// TestSettingsOfInformers checks that programs can use what they get as a SharedIndexInformer,
+// whose settings end with its start.
 func TestSettingsOfInformers(t *testing.T) {
 	for form, as := range forms(podKind) {
 		t.Run(form, func(t *testing.T) {

@@ -187,7 +187,8 @@ func TestWatchErrorHandler(t *testing.T) {
 	})
 }
 
-// TestBookmarks checks what watches ask for. Where a watch can begin with the current objects, client-go waits for a bookmark in any case.
+// TestBookmarks checks what watches ask for. Where a watch can begin with the current objects,
+// client-go waits for a bookmark in any case.
 func TestBookmarks(t *testing.T) {
 	onBoth(t, tidingstest.ServerOptions{NoWatchList: true}, func(w *world) {
 		w.fill()
@@ -285,7 +286,8 @@ func TestBadOptions(t *testing.T) {
 	})
 }
 
-// TestMapperFails makes each of the mapper's answers fail once, and waits for the cache without asking for the informer again.
+// TestMapperFails makes each of the mapper's answers fail once, and waits for the cache without
+// asking for the informer again.
 func TestMapperFails(t *testing.T) {
 	onBoth(t, tidingstest.ServerOptions{}, func(w *world) {
 		w.fill()
@@ -324,7 +326,8 @@ func (m *failingMapper) RESTMapping(kind schema.GroupKind, versions ...string) (
 	return m.RESTMapper.RESTMapping(kind, versions...)
 }
 
-// TestReadYourWrites uses controller-runtime's client that waits for its own writes, while every watch is delayed by a second.
+// TestReadYourWrites uses controller-runtime's client that waits for its own writes, while every
+// watch is delayed by a second.
 func TestReadYourWrites(t *testing.T) {
 	onBoth(t, tidingstest.ServerOptions{}, func(w *world) {
 		w.fill()

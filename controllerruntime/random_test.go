@@ -22,8 +22,8 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// TestRandomOptions gives both kinds of cache the same random options and the same random changes. They must give the same
-// answers.
+// TestRandomOptions gives both kinds of cache the same random options and the same random changes.
+// They must give the same answers.
 func TestRandomOptions(t *testing.T) {
 	testseed.Each(t, 8, func(t *testing.T, seed uint64) {
 		answers := map[string][]string{}

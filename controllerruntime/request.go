@@ -17,8 +17,8 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// recordKey is a context key. Its value is a *url.URL, which gets the URL of the context's request instead of the request being
-// sent.
+// recordKey is a context key. Its value is a *url.URL, which gets the URL of the context's request
+// instead of the request being sent.
 type recordKey struct{}
 
 // recorder is a transport that records requests with a recordKey in their context, and sends all others.
@@ -72,8 +72,8 @@ type request struct {
 	noBookmarks bool
 }
 
-// readRequest parses the URL of a request. The path below base names the resource and the namespace; kinds are the possible kinds
-// of the example.
+// readRequest parses the URL of a request. The path below base names the resource and the
+// namespace; kinds are the possible kinds of the example.
 func readRequest(address *url.URL, base string, kinds []schema.GroupVersionKind, mapper meta.RESTMapper) (request, error) {
 	query := address.Query()
 	r := request{
@@ -105,8 +105,8 @@ func apiPath(gv schema.GroupVersion) string {
 	return "/apis/" + gv.Group + "/" + gv.Version
 }
 
-// namespaceIn returns the namespace in the path of a collection, such as "namespaces/shop/pods"; "pods" means all namespaces. It
-// reports false if the path belongs to another resource.
+// namespaceIn returns the namespace in the path of a collection, such as "namespaces/shop/pods";
+// "pods" means all namespaces. It reports false if the path belongs to another resource.
 func namespaceIn(path, resource string) (namespace string, ok bool) {
 	if path == resource {
 		return "", true

@@ -15,8 +15,8 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// TestUndecodableIsNotAbsent: a reconciler that is told NotFound about an object that exists takes it for deleted. A list lacks the object, and
-// Status names it.
+// TestUndecodableIsNotAbsent: a reconciler that is told NotFound about an object that exists takes
+// it for deleted. A list lacks the object, and Status names it.
 func TestUndecodableIsNotAbsent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, tidingstest.ServerOptions{}, "tidings")

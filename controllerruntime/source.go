@@ -39,8 +39,8 @@ func (lw listWatch) Watch(ctx context.Context, opts metav1.ListOptions) (watch.I
 	return drainedWatch{w, cancel}, nil
 }
 
-// drainedWatch is a watch whose goroutines have ended when Stop returns. Without it, a watch of metadata leaves a goroutine that
-// waits for somebody to receive its last event.
+// drainedWatch is a watch whose goroutines have ended when Stop returns. Without it, a watch of
+// metadata leaves a goroutine that waits for somebody to receive its last event.
 type drainedWatch struct {
 	watch.Interface
 	cancel context.CancelFunc

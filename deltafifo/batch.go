@@ -39,7 +39,8 @@ func (t BatchType) String() string {
 
 // Batch is what one Pop returns.
 type Batch[T object.Object] struct {
-	// Deltas are the changes, in order; set for Changes only. They are shared and read-only, and valid until the next Pop.
+	// Deltas are the changes, in order; set for Changes only. They are shared and read-only, and
+	// valid until the next Pop.
 	Deltas []object.Delta[T]
 	// Objects is set for Replace, Initial, Resync and Deletions.
 	Objects object.Collection[T]
@@ -60,9 +61,10 @@ func (b Batch[T]) objects() int {
 	return b.Objects.Len()
 }
 
-// All iterates over the batch as deltas. An object of an initial list is Added and Initial, one of a resync is Sync with
-// the object itself as Old, one of Deletions is Deleted with its last known state as Object and Old, and one of a Replace is
-// Replaced without Old. The deletions that a Replace implies are not included; store.Txn.Replace finds them.
+// All iterates over the batch as deltas. An object of an initial list is Added and Initial, one of
+// a resync is Sync with the object itself as Old, one of Deletions is Deleted with its last known
+// state as Object and Old, and one of a Replace is Replaced without Old. The deletions that a
+// Replace implies are not included; store.Txn.Replace finds them.
 func (b Batch[T]) All() iter.Seq[object.Delta[T]] {
 	return func(yield func(object.Delta[T]) bool) {
 		for i := range b.Deltas {

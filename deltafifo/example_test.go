@@ -77,7 +77,8 @@ func apply(writer *store.Writer[*thing], batch deltafifo.Batch[*thing]) *store.S
 	return txn.Commit()
 }
 
-// A handler that is behind sees only the latest state, and sees an object that was replaced by another one with the same name.
+// A handler that is behind sees only the latest state, and sees an object that was replaced by
+// another one with the same name.
 func ExampleQueue() {
 	v1, v2, v3, other := newThing("web", "u1", "1"), newThing("web", "u1", "2"), newThing("web", "u1", "3"), newThing("web", "u2", "5")
 	queue := deltafifo.New[*thing](deltafifo.Options{Policy: deltafifo.Coalesce})

@@ -8,7 +8,8 @@ import (
 
 // merged holds deltas merged by key. The zero value is empty and ready to use.
 type merged[T object.Object] struct {
-	// entries[head:] are pending, in order. The number of void ones among them, which have Type 0, is voids. The first is not void.
+	// entries[head:] are pending, in order. The number of void ones among them, which have Type 0,
+	// is voids. The first is not void.
 	entries     []mergedDelta[T]
 	head, voids int
 	// deletions is the number of pending entries that delete an object.
@@ -87,8 +88,8 @@ func (e *mergedDelta[T]) mergeDeleted(d *object.Delta[T]) {
 	}
 }
 
-// take removes at most limit entries, appends them to buf as deltas, and returns the result. An object that was replaced
-// by another one is one entry and two deltas, Deleted and Added.
+// take removes at most limit entries, appends them to buf as deltas, and returns the result. An
+// object that was replaced by another one is one entry and two deltas, Deleted and Added.
 func (m *merged[T]) take(buf []object.Delta[T], limit int) []object.Delta[T] {
 	for range min(limit, m.len()) {
 		e := &m.entries[m.head]

@@ -10,7 +10,8 @@ type Policy uint8
 const (
 	// Coalesce merges the deltas of one object. The number of pending ones is bounded by the number of objects.
 	Coalesce Policy = iota
-	// Block keeps every delta. The queue is full when Options.Limit deltas are pending, and WaitForRoom waits until it is not.
+	// Block keeps every delta. The queue is full when Options.Limit deltas are pending, and
+	// WaitForRoom waits until it is not.
 	Block
 	// Unbounded keeps every delta, without limit.
 	Unbounded

@@ -27,8 +27,8 @@ type world struct {
 	run     []delta
 	copies  []addedRun
 	version int
-	// versions is what the consumer must have at each version. Unless the policy is Coalesce, expected is all deltas since the
-	// last Replace, and those that came out.
+	// versions is what the consumer must have at each version. Unless the policy is Coalesce,
+	// expected is all deltas since the last Replace, and those that came out.
 	versions     map[string]string
 	expected     []delta
 	popped       []delta

@@ -64,13 +64,13 @@ func New[T object.Object](options Options) *Queue[T] {
 	return &Queue[T]{options: options, maxRemoved: maxRemoved, wake: make(chan struct{}, 1), closed: make(chan struct{})}
 }
 
-// Add adds deltas that bring the collection to the resource version. The slice must not be modified afterwards, since other
-// queues and the consumer may share it. An empty version leaves the collection's version unknown; a version without deltas is a
-// bookmark.
+// Add adds deltas that bring the collection to the resource version. The slice must not be modified
+// afterwards, since other queues and the consumer may share it. An empty version leaves the
+// collection's version unknown; a version without deltas is a bookmark.
 //
-// Coalescing expects consecutive deltas to be consistent: an Added means that the consumer has nothing under the key, and
-// Old, if set, is the object of the preceding delta. An update that is older than a pending one of the same object is
-// ignored, unless it is Replaced.
+// Coalescing expects consecutive deltas to be consistent: an Added means that the consumer has
+// nothing under the key, and Old, if set, is the object of the preceding delta. An update that is
+// older than a pending one of the same object is ignored, unless it is Replaced.
 func (q *Queue[T]) Add(deltas []object.Delta[T], resourceVersion string) {
 	if len(deltas) == 0 && resourceVersion == "" {
 		return
@@ -91,8 +91,9 @@ func (q *Queue[T]) Add(deltas []object.Delta[T], resourceVersion string) {
 	}
 }
 
-// Replace replaces the collection: at the resource version it consists of exactly these objects. It supersedes everything that is
-// pending, except a mark, which then follows it. The consumer takes ownership of the objects.
+// Replace replaces the collection: at the resource version it consists of exactly these objects. It
+// supersedes everything that is pending, except a mark, which then follows it. The consumer takes
+// ownership of the objects.
 func (q *Queue[T]) Replace(objects object.Collection[T], resourceVersion string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -112,9 +113,10 @@ func (q *Queue[T]) Replace(objects object.Collection[T], resourceVersion string)
 	q.wakeProducers()
 }
 
-// Sync adds a batch with every object of the collection, in order with the deltas: as an initial list, or else as a
-// resync. Several initial lists may be pending, for example one per namespace. A resync is skipped while anything is pending; Sync
-// then returns false, as it does on a closed queue. A pending collection does not count toward the limit of a Block queue.
+// Sync adds a batch with every object of the collection, in order with the deltas: as an initial
+// list, or else as a resync. Several initial lists may be pending, for example one per namespace. A
+// resync is skipped while anything is pending; Sync then returns false, as it does on a closed
+// queue. A pending collection does not count toward the limit of a Block queue.
 func (q *Queue[T]) Sync(objects object.Collection[T], initial bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -131,9 +133,10 @@ func (q *Queue[T]) Sync(objects object.Collection[T], initial bool) bool {
 	return true
 }
 
-// Delete adds the deletion of every object in the collection, in order with the deltas; the collection that the consumer knows is
-// then at the resource version. It is for many objects that are expensive to get: each is requested when the consumer gets to
-// it. Like an initial list, the collection is rarely merged, and does not count toward the limit of a Block queue.
+// Delete adds the deletion of every object in the collection, in order with the deltas; the
+// collection that the consumer knows is then at the resource version. It is for many objects that
+// are expensive to get: each is requested when the consumer gets to it. Like an initial list, the
+// collection is rarely merged, and does not count toward the limit of a Block queue.
 func (q *Queue[T]) Delete(objects object.Collection[T], resourceVersion string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -160,8 +163,8 @@ func (q *Queue[T]) pushCollection(b Batch[T]) {
 	}
 }
 
-// Mark adds a mark: a Synced batch, which comes out after everything that was added before. It means that the initial list
-// is complete.
+// Mark adds a mark: a Synced batch, which comes out after everything that was added before. It
+// means that the initial list is complete.
 func (q *Queue[T]) Mark() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -170,9 +173,10 @@ func (q *Queue[T]) Mark() {
 	}
 }
 
-// hasRoomFor reports whether another collection of n objects may be pending. It may not if much of what is pending has been deleted: a consumer that
-// hangs while objects come and go would otherwise have any number of them pending. So the objects of pending collections are at most a few times those
-// that there were at any time.
+// hasRoomFor reports whether another collection of n objects may be pending. It may not if much of
+// what is pending has been deleted: a consumer that hangs while objects come and go would otherwise
+// have any number of them pending. So the objects of pending collections are at most a few times
+// those that there were at any time.
 func (q *Queue[T]) hasRoomFor(n int) bool {
 	present, removed := 0, 0
 	for _, e := range q.entries.items[q.entries.head:] {
@@ -237,8 +241,9 @@ func (e *entry[T]) advance(resourceVersion string) {
 	e.ResourceVersion = object.MaxResourceVersion(e.ResourceVersion, resourceVersion)
 }
 
-// Pop waits until something is pending and returns the next batch. The previous batch counts as done from then on, and its
-// Deltas are no longer valid. Pop returns ErrClosed once the queue is closed, and the cause of ctx's end once that has ended.
+// Pop waits until something is pending and returns the next batch. The previous batch counts as
+// done from then on, and its Deltas are no longer valid. Pop returns ErrClosed once the queue is
+// closed, and the cause of ctx's end once that has ended.
 func (q *Queue[T]) Pop(ctx context.Context) (Batch[T], error) {
 	q.inFlight.Store(0)
 	for {
@@ -257,8 +262,9 @@ func (q *Queue[T]) Pop(ctx context.Context) (Batch[T], error) {
 	}
 }
 
-// Done reports that the consumer is done with n more of the deltas or objects in the last batch that it popped. It costs one
-// atomic addition. Calling it is optional: it keeps Stats up to date during a batch, and the next Pop reports the rest.
+// Done reports that the consumer is done with n more of the deltas or objects in the last batch
+// that it popped. It costs one atomic addition. Calling it is optional: it keeps Stats up to date
+// during a batch, and the next Pop reports the rest.
 func (q *Queue[T]) Done(n int) { q.inFlight.Add(-int64(n)) }
 
 // take moves the next batch out of the queue, and reports false if nothing is pending.
@@ -283,7 +289,8 @@ func (q *Queue[T]) take() (b Batch[T], ok bool, err error) {
 	return b, true, nil
 }
 
-// takeFirst moves a batch out of the first entry, and reports false if that turned out to be empty. The caller holds the lock.
+// takeFirst moves a batch out of the first entry, and reports false if that turned out to be empty.
+// The caller holds the lock.
 func (q *Queue[T]) takeFirst() (Batch[T], bool) {
 	e := q.entries.first()
 	if m := e.merged; m != nil {
@@ -328,8 +335,8 @@ func (q *Queue[T]) shrink() {
 	}
 }
 
-// Close closes the queue: it discards everything that is pending, makes Pop return ErrClosed, and makes WaitForRoom return. Later
-// additions are discarded as well. Closing again does nothing.
+// Close closes the queue: it discards everything that is pending, makes Pop return ErrClosed, and
+// makes WaitForRoom return. Later additions are discarded as well. Closing again does nothing.
 func (q *Queue[T]) Close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -352,8 +359,9 @@ func (q *Queue[T]) isClosed() bool {
 	}
 }
 
-// WaitForRoom waits while a Block queue is full. All waiters are woken when it has room. It returns immediately under other
-// policies, and returns nil when the queue is closed. If ctx ends first, it returns the cause.
+// WaitForRoom waits while a Block queue is full. All waiters are woken when it has room. It returns
+// immediately under other policies, and returns nil when the queue is closed. If ctx ends first, it
+// returns the cause.
 func (q *Queue[T]) WaitForRoom(ctx context.Context) error {
 	for {
 		room := q.roomSignal()

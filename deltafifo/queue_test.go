@@ -175,7 +175,8 @@ func (a asking) All() iter.Seq2[object.Key, *thing] {
 	return a.items.All()
 }
 
-// TestDeletionsComeInOrder with everything else, and are never merged; the collection is asked for its objects when its turn comes.
+// TestDeletionsComeInOrder with everything else, and are never merged; the collection is asked for
+// its objects when its turn comes.
 func TestDeletionsComeInOrder(t *testing.T) {
 	a1, a2, b1, again := newThing("a", 1, 1), newThing("a", 1, 2), newThing("b", 2, 2), newThing("a", 3, 4)
 	for _, policy := range policies {
@@ -368,8 +369,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestHungConsumerDoesNotAccumulateCollections: objects, of ever new names or of the same ones, come and go many times, and at least one of the two as
-// a collection.
+// TestHungConsumerDoesNotAccumulateCollections: objects, of ever new names or of the same ones,
+// come and go many times, and at least one of the two as a collection.
 func TestHungConsumerDoesNotAccumulateCollections(t *testing.T) {
 	const n, rounds = 600, 200
 	for name, c := range map[string]struct {

@@ -66,8 +66,8 @@ func TestTheRolesAreBoundToTheDeploymentsAccount(t *testing.T) {
 	}
 }
 
-// TestElectionEventsNeedNoClusterRole: without the ClusterRoleBinding, for a few namespaces only, the events about the lease can
-// still be written in the lease's namespace.
+// TestElectionEventsNeedNoClusterRole: without the ClusterRoleBinding, for a few namespaces only,
+// the events about the lease can still be written in the lease's namespace.
 func TestElectionEventsNeedNoClusterRole(t *testing.T) {
 	role := only[*rbacv1.Role](t, decode(t, "rbac.yaml"))
 	if !slices.ContainsFunc(role.Rules, func(r rbacv1.PolicyRule) bool {

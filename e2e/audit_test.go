@@ -15,8 +15,9 @@ import (
 	"github.com/tidings/tidings"
 )
 
-// TestAuditWithLeastPrivilege: with no more than list and watch an informer syncs, follows, and is audited by the real server, which
-// lists the exact versions that it is asked for; nothing differs, however much is written meanwhile.
+// TestAuditWithLeastPrivilege: with no more than list and watch an informer syncs, follows, and is
+// audited by the real server, which lists the exact versions that it is asked for; nothing differs,
+// however much is written meanwhile.
 func TestAuditWithLeastPrivilege(t *testing.T) {
 	cp := plane(t)
 	admin := clientFor(t, cp.Config())

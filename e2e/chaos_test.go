@@ -230,7 +230,8 @@ func (s *apiServer) write(t *testing.T) (done <-chan struct{}) {
 	return finished
 }
 
-// writeOnce tries one random operation: to delete an object, or to change it, or to create it where there is none. It is no error if the control plane is down, or another writer was quicker.
+// writeOnce tries one random operation: to delete an object, or to change it, or to create it where
+// there is none. It is no error if the control plane is down, or another writer was quicker.
 func (s *apiServer) writeOnce(ctx context.Context, random *rand.Rand) error {
 	s.awaitUp(ctx)
 	resource := chaosResources[random.IntN(len(chaosResources))]

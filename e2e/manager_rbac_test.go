@@ -30,8 +30,8 @@ import (
 	"github.com/tidings/tidings/tidingstest/controlplane"
 )
 
-// front lets a process in as a certain user, and writes down what it asks for. It refuses the first deletion of a pod as a conflict, after which the
-// pod is looked up.
+// front lets a process in as a certain user, and writes down what it asks for. It refuses the first
+// deletion of a pod as a conflict, after which the pod is looked up.
 type front struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -163,8 +163,8 @@ func asDeployed(t *testing.T, cp *controlplane.ControlPlane) (f *front, rules []
 	return newFront(t, config), rules, namespace
 }
 
-// TestManagerNeedsExactlyItsManifest runs the program with the rights of the manifest, has it do all that it can, and compares
-// what it asked for with what is granted.
+// TestManagerNeedsExactlyItsManifest runs the program with the rights of the manifest, has it do
+// all that it can, and compares what it asked for with what is granted.
 func TestManagerNeedsExactlyItsManifest(t *testing.T) {
 	cp := plane(t)
 	w := newQuietWorld(t, cp)

@@ -26,11 +26,13 @@ const (
 	loadReplicas = 10
 )
 
-// BenchmarkReplicaSetLoad creates 200 ReplicaSets of 10 pods at once, and takes the time until every status says that all
-// are there. Besides the time it reports API calls by kind, and the processor time of the process that has the
-// controllers. For the controllers here that is this process, so that what creates and watches the sets is in it.
+// BenchmarkReplicaSetLoad creates 200 ReplicaSets of 10 pods at once, and takes the time until
+// every status says that all are there. Besides the time it reports API calls by kind, and the
+// processor time of the process that has the controllers. For the controllers here that is this
+// process, so that what creates and watches the sets is in it.
 //
-// TIDINGS_PEER may name the program made of controlplane/internal/peer: then Kubernetes' own controller gets the same load.
+// TIDINGS_PEER may name the program made of controlplane/internal/peer: then Kubernetes' own
+// controller gets the same load.
 func BenchmarkReplicaSetLoad(b *testing.B) {
 	cp := controlplane.Start(b, controlplane.Options{UnsafeNoFsync: true})
 	b.Run("tidings", func(b *testing.B) {

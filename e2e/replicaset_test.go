@@ -558,8 +558,8 @@ func TestServerKilledDuringScaleUp(t *testing.T) {
 	}
 }
 
-// leaseDuration is as short as it can be: a leader that hears nothing for two thirds of it, because the machine is busy,
-// gives up, and the test fails.
+// leaseDuration is as short as it can be: a leader that hears nothing for two thirds of it, because
+// the machine is busy, gives up, and the test fails.
 const leaseDuration = 9 * time.Second
 
 // TestManagersTakeTurns runs two managers with one lease, and cuts off the leader.

@@ -18,11 +18,13 @@ import (
 	"github.com/tidings/tidings/tidingstest/recorder"
 )
 
-// restorePatience is how long an informer may take to find out that the server went back in time, once that is up again.
+// restorePatience is how long an informer may take to find out that the server went back in time,
+// once that is up again.
 const restorePatience = 60 * time.Second
 
-// lostWrites is how many writes a restore undoes. The restored server writes too, to its leases and the like: it must not have come
-// as far as the old one when the informer asks for the first time, as it would not in a cluster of any size.
+// lostWrites is how many writes a restore undoes. The restored server writes too, to its leases and
+// the like: it must not have come as far as the old one when the informer asks for the first time,
+// as it would not in a cluster of any size.
 const lostWrites = 500
 
 // TestRestoreFromBackup puts the control plane back to an earlier copy of its data, and expects the informer to follow.

@@ -18,8 +18,8 @@ import (
 	"github.com/tidings/tidings/tidingstest/recorder"
 )
 
-// TestStartWithoutList starts programs that go on with what the ones before have saved: after changes that the server remembers,
-// and after ones that it has forgotten, since it was restarted.
+// TestStartWithoutList starts programs that go on with what the ones before have saved: after
+// changes that the server remembers, and after ones that it has forgotten, since it was restarted.
 func TestStartWithoutList(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a control plane")
@@ -74,8 +74,9 @@ func change(t *testing.T, client kubernetes.Interface, namespace string) {
 	writeSettings(t, client, namespace, "changed", "new", "deleted")
 }
 
-// awaitForgotten waits until the server answers a watch from a version as one that it does not remember. After a restart that is when its cache is
-// filled: before, it may have the database answer, which remembers longer.
+// awaitForgotten waits until the server answers a watch from a version as one that it does not
+// remember. After a restart that is when its cache is filled: before, it may have the database
+// answer, which remembers longer.
 func awaitForgotten(t *testing.T, client kubernetes.Interface, namespace, version string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -62,8 +62,8 @@ const (
 	slowness = 60 * time.Millisecond
 	// smallBuffer is what the Block handlers let pend.
 	smallBuffer = 16
-	// oneBatch is the most that arrives together: so many events a source hands on at once, if it was kept from reading for
-	// a while. A relist brings fewer.
+	// oneBatch is the most that arrives together: so many events a source hands on at once, if it
+	// was kept from reading for a while. A relist brings fewer.
 	oneBatch = 512
 )
 

@@ -18,7 +18,8 @@ var replaced = strings.NewReplacer(
 	"github.com/tidings/tidings/clientgo/dynamicinformer", "k8s.io/client-go/dynamic/dynamicinformer",
 )
 
-// TestUpstreamPrintsTheSame runs the tests of these examples with client-go's own packages: nothing but the imports may differ.
+// TestUpstreamPrintsTheSame runs the tests of these examples with client-go's own packages: nothing
+// but the imports may differ.
 func TestUpstreamPrintsTheSame(t *testing.T) {
 	if testing.Short() {
 		t.Skip("links every example once more")

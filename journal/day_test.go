@@ -30,8 +30,8 @@ func encode(t testing.TB, pod *corev1.Pod, asJSON bool) []byte {
 	return data
 }
 
-// day feeds a journal with a day of a cluster in which every pod is replaced: it is deleted, in three steps, and another one is
-// created, bound and started, in five.
+// day feeds a journal with a day of a cluster in which every pod is replaced: it is deleted, in
+// three steps, and another one is created, bound and started, in five.
 type day struct {
 	j       *journal.Journal
 	t       testing.TB

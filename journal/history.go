@@ -125,8 +125,9 @@ func (j *Journal) freeable(e *entry) int64 {
 	return freed
 }
 
-// drop removes what only an entry that is not in the log any more needs: the way to the state before it, and everything if its
-// object is gone. The state after it is that of the object at the beginning of the journal.
+// drop removes what only an entry that is not in the log any more needs: the way to the state
+// before it, and everything if its object is gone. The state after it is that of the object at the
+// beginning of the journal.
 func (j *Journal) drop(v *view, e *entry) {
 	if cost := linkCost(e); cost > 0 {
 		j.bytes -= cost + entrySize // of the entry before

@@ -25,7 +25,8 @@ const (
 )
 
 var (
-	// ErrTooOld says that a point or version is before the beginning of the journal, or has been dropped from it meanwhile.
+	// ErrTooOld says that a point or version is before the beginning of the journal, or has been
+	// dropped from it meanwhile.
 	ErrTooOld = errors.New("journal: before the beginning of the journal")
 	// ErrNotFound says that there was no such object at a point.
 	ErrNotFound = errors.New("journal: no such object at that point")
@@ -137,8 +138,8 @@ type record struct {
 	state atomic.Pointer[history]
 }
 
-// New returns a journal of a collection that is empty at version 0; see Reset. It returns an error if there is no Options.Resource, or if
-// that holds Secrets and these are not allowed.
+// New returns a journal of a collection that is empty at version 0; see Reset. It returns an error
+// if there is no Options.Resource, or if that holds Secrets and these are not allowed.
 func New(options Options) (*Journal, error) {
 	if options.Resource.Resource == "" {
 		return nil, errors.New("journal: Options.Resource is required")
@@ -193,8 +194,8 @@ func (j *Journal) load(v *view, c *Change) error {
 	return j.record(v, e, nil, c.Object)
 }
 
-// Add appends a change. It returns ErrOrder if the version is older than the last one; several changes may have the same.
-// It keeps no reference to the bytes.
+// Add appends a change. It returns ErrOrder if the version is older than the last one; several
+// changes may have the same. It keeps no reference to the bytes.
 func (j *Journal) Add(c Change) error {
 	if c.Type != object.Added && c.Type != object.Updated && c.Type != object.Deleted {
 		return fmt.Errorf("journal: a change of type %s", c.Type)

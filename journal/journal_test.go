@@ -141,8 +141,8 @@ func (m *model) at(version int) map[object.Key]journal.Change {
 	return state
 }
 
-// TestModel compares a journal with one that keeps everything: what the journal still has is the same, and it says so of what it
-// does not.
+// TestModel compares a journal with one that keeps everything: what the journal still has is the
+// same, and it says so of what it does not.
 func TestModel(t *testing.T) {
 	testseed.Each(t, 8, func(t *testing.T, seed uint64) {
 		rng := rand.New(rand.NewPCG(seed, 0))

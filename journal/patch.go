@@ -81,8 +81,8 @@ func hash(b []byte, shift int) uint64 {
 	return binary.LittleEndian.Uint64(b) * 0x9e3779b97f4a7c15 >> shift
 }
 
-// match returns a run that target, around i and not before written, has in common with base: where it begins in both, and its
-// length, 0 if there is none. It tries expected, a place in base, first.
+// match returns a run that target, around i and not before written, has in common with base: where
+// it begins in both, and its length, 0 if there is none. It tries expected, a place in base, first.
 func (d *differ) match(base, target []byte, i, written, expected, shift int) (from, at, n int) {
 	if expected >= 0 && expected < len(base) {
 		if n := common(base[expected:], target[i:]); n >= word {

@@ -22,9 +22,10 @@ func Version(version string) Point { return Point{version: version} }
 // Moment returns the point after all changes that were seen up to t.
 func Moment(t time.Time) Point { return Point{moment: t.UnixNano()} }
 
-// At returns the state of an object at a point: its last change up to there, which is not a deletion. It returns ErrNotFound if
-// there was no such object, ErrTooOld if the point is before the beginning of the journal, and ErrVersion if it is invalid.
-// The latest state is what is returned for any point after it.
+// At returns the state of an object at a point: its last change up to there, which is not a
+// deletion. It returns ErrNotFound if there was no such object, ErrTooOld if the point is before
+// the beginning of the journal, and ErrVersion if it is invalid. The latest state is what is
+// returned for any point after it.
 func (j *Journal) At(key object.Key, at Point) (Change, error) {
 	v := j.current.Load()
 	l, err := at.limit(v)
@@ -38,8 +39,9 @@ func (j *Journal) At(key object.Key, at Point) (Change, error) {
 	return j.read(found.(*record), l)
 }
 
-// All returns the state of every object at a point, in no particular order. It ends after the first error: ErrTooOld if the point is
-// before the beginning of the journal, also if the journal drops it while this is read, and ErrVersion if it is invalid.
+// All returns the state of every object at a point, in no particular order. It ends after the first
+// error: ErrTooOld if the point is before the beginning of the journal, also if the journal drops
+// it while this is read, and ErrVersion if it is invalid.
 func (j *Journal) All(at Point) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
 		v := j.current.Load()
@@ -63,9 +65,10 @@ func (j *Journal) All(at Point) iter.Seq2[Change, error] {
 	}
 }
 
-// Since returns every change after a resource version, in order, up to the last one that has been added when the iteration begins. It
-// ends after the first error: ErrTooOld if changes after the version have been dropped, also if the journal drops them
-// while this is read, and ErrVersion if it is invalid.
+// Since returns every change after a resource version, in order, up to the last one that has been
+// added when the iteration begins. It ends after the first error: ErrTooOld if changes after the
+// version have been dropped, also if the journal drops them while this is read, and ErrVersion if
+// it is invalid.
 func (j *Journal) Since(version string) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
 		v := j.current.Load()
@@ -115,7 +118,8 @@ func (l limit) isBefore(v *view) bool {
 	return l.point.moment < v.beginTime
 }
 
-// includes reports whether an entry is not after the limit. If it includes an entry, it includes the earlier ones of the object.
+// includes reports whether an entry is not after the limit. If it includes an entry, it includes
+// the earlier ones of the object.
 func (l limit) includes(e *entry) bool {
 	switch {
 	case e.seq == 0:
@@ -169,7 +173,8 @@ func (e *entry) with(data []byte) Change {
 	}
 }
 
-// last returns the last entry that is included, and the state after it; nil if there is none, or none that can be reached any more.
+// last returns the last entry that is included, and the state after it; nil if there is none, or
+// none that can be reached any more.
 func (h *history) last(includes func(*entry) bool) (*entry, []byte, error) {
 	e, full := h.start(includes)
 	data, err := full.open(nil)

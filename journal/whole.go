@@ -21,8 +21,8 @@ const (
 	templateSize = 32
 )
 
-// whole is a state that can be read without reading others of the object: a patch of the template of its family, or packed. It is
-// immutable.
+// whole is a state that can be read without reading others of the object: a patch of the template
+// of its family, or packed. It is immutable.
 type whole struct {
 	template *template
 	patch    string
@@ -48,8 +48,9 @@ type wholes struct {
 	packer *fold.Packer
 	differ differ
 	seed   maphash.Seed
-	// families holds a family for each prefix that the name of an object has: pods of one workload resemble each other. Its
-	// key is a hash; two prefixes that share it pack worse, and nothing else.
+	// families holds a family for each prefix that the name of an object has: pods of one workload
+	// resemble each other. Its key is a hash; two prefixes that share it pack worse, and nothing
+	// else.
 	families map[uint64]family
 	bytes    int64 // of wholes, templates and families
 }

@@ -14,8 +14,9 @@ import (
 type Sources struct {
 	// Informers is usually Factory.Status.
 	Informers func() []tidings.Status
-	// Queues returns the stats of queues that do not belong to a controller. They are labeled with the names in their options. Equal names,
-	// also of controllers and elections, are numbered in the order in which they are returned.
+	// Queues returns the stats of queues that do not belong to a controller. They are labeled with
+	// the names in their options. Equal names, also of controllers and elections, are numbered in
+	// the order in which they are returned.
 	Queues func() []workqueue.Stats
 	// Controllers is usually Manager.Stats.
 	Controllers func() []controller.Stats
@@ -23,8 +24,9 @@ type Sources struct {
 	Elections func() []controller.LeaseStats
 }
 
-// Collector is a prometheus.Collector. Its methods may be called from any goroutine. Registries reject everything if two collectors have the same
-// metrics, so a program with several clusters registers each collector with a label of its own, by prometheus.WrapRegistererWith.
+// Collector is a prometheus.Collector. Its methods may be called from any goroutine. Registries
+// reject everything if two collectors have the same metrics, so a program with several clusters
+// registers each collector with a label of its own, by prometheus.WrapRegistererWith.
 type Collector struct{ sources Sources }
 
 // NewCollector returns a collector for the sources.

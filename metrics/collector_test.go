@@ -16,8 +16,8 @@ import (
 	"github.com/tidings/tidings/workqueue"
 )
 
-// sources are those of a process with three informers for one resource, two of which are indistinguishable, and two handlers with
-// the same name.
+// sources are those of a process with three informers for one resource, two of which are
+// indistinguishable, and two handlers with the same name.
 func sources() metrics.Sources {
 	handlers := []tidings.HandlerStatus{
 		{Name: "web", Pending: 2, Lag: time.Second, Delivered: 10, Panics: 1}, {Name: "web", Pending: 3, Lag: 3 * time.Second, Delivered: 20},
@@ -117,7 +117,8 @@ func TestNoSources(t *testing.T) {
 	}
 }
 
-// TestNamesOfAnyKind: whatever the names of informers, handlers, queues, controllers and elections are, each has its metrics.
+// TestNamesOfAnyKind: whatever the names of informers, handlers, queues, controllers and elections
+// are, each has its metrics.
 func TestNamesOfAnyKind(t *testing.T) {
 	const cutOff, cutOffToo = "\xe6\x9c", "\xe6\x9d" // the beginnings of two characters
 	registry := prometheus.NewPedanticRegistry()

@@ -26,7 +26,8 @@ var (
 	transformErrors = counter("tidings_informer_transform_errors_total", "Failures of transforms.", informerLabels()...)
 )
 
-// Additional metrics of an informer with a memory budget. Informers that share a budget have the same budget and budget use.
+// Additional metrics of an informer with a memory budget. Informers that share a budget have the
+// same budget and budget use.
 var (
 	openObjects   = gauge("tidings_informer_open_objects", "Objects that are decoded.", informerLabels()...)
 	foldedObjects = gauge("tidings_informer_folded_objects", "Objects that are packed.", informerLabels()...)

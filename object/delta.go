@@ -5,8 +5,8 @@ import "fmt"
 // DeltaType says what happened to an object.
 type DeltaType uint8
 
-// The delta types. The first three come from single events, Replaced from a relist that found an object in another state
-// than the known one, and Sync from a resync timer.
+// The delta types. The first three come from single events, Replaced from a relist that found an
+// object in another state than the known one, and Sync from a resync timer.
 const (
 	Added DeltaType = iota + 1
 	Updated
@@ -30,8 +30,8 @@ type Delta[T Object] struct {
 	Key Key
 	// Object is the state after the change; for Deleted, the last known state.
 	Object T
-	// Old is the state before the change, for Updated, Replaced, Sync and Deleted; the zero T for Added, and if it is not
-	// known. For a handler, it is the state that the handler saw last.
+	// Old is the state before the change, for Updated, Replaced, Sync and Deleted; the zero T for
+	// Added, and if it is not known. For a handler, it is the state that the handler saw last.
 	Old  T
 	Type DeltaType
 	// Initial is set on an Added that belongs to an initial list.

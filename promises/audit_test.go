@@ -195,7 +195,8 @@ func TestAuditOpensNothing(t *testing.T) {
 	})
 }
 
-// TestAuditRaisesNoFalseAlarm: while writing to a server with all kinds of faults, no difference is reported, and audits do complete.
+// TestAuditRaisesNoFalseAlarm: while writing to a server with all kinds of faults, no difference is
+// reported, and audits do complete.
 func TestAuditRaisesNoFalseAlarm(t *testing.T) {
 	testseed.Each(t, 4, func(t *testing.T, seed uint64) {
 		synctest.Test(t, func(t *testing.T) {
@@ -274,8 +275,9 @@ func write(random *rand.Rand, server *tidingstest.Server, n int, before func()) 
 	<-done
 }
 
-// TestAuditAfterRestore restores a backup, and lets the new history pass the old version before the reflector checks. That check
-// finds nothing wrong, and objects written before the restore stay in the store until the audit repairs it.
+// TestAuditAfterRestore restores a backup, and lets the new history pass the old version before the
+// reflector checks. That check finds nothing wrong, and objects written before the restore stay in
+// the store until the audit repairs it.
 func TestAuditAfterRestore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := startAudited(t, tidings.Options{}, tidings.Scope{})

@@ -114,8 +114,9 @@ func broken() []tidingstest.Fault {
 	}
 }
 
-// TestCanaries puts informers with Secrets and a token through everything that a server can do, and searches for the canaries in all
-// output: logs at every level, errors, statuses, metrics, the recording, goroutine stacks, panics of handlers.
+// TestCanaries puts informers with Secrets and a token through everything that a server can do, and
+// searches for the canaries in all output: logs at every level, errors, statuses, metrics, the
+// recording, goroutine stacks, panics of handlers.
 func TestCanaries(t *testing.T) {
 	var out output
 	file := filepath.Join(t.TempDir(), "recording")

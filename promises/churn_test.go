@@ -52,8 +52,9 @@ func (w namespaceWatch) Next(buf []source.Event[pod]) ([]source.Event[pod], erro
 	}
 }
 
-// TestNamespacesChurn changes objects, the namespaces of the informer and its handlers at random, and breaks watches and lists.
-// In the end the store holds the part of the cluster that is in scope, and so does each handler's replay.
+// TestNamespacesChurn changes objects, the namespaces of the informer and its handlers at random,
+// and breaks watches and lists. In the end the store holds the part of the cluster that is in
+// scope, and so does each handler's replay.
 func TestNamespacesChurn(t *testing.T) {
 	testseed.Each(t, 10, func(t *testing.T, seed uint64) {
 		synctest.Test(t, func(t *testing.T) { churn(t, rand.New(rand.NewPCG(seed, 0)), seed) })

@@ -26,9 +26,9 @@ func addressedAs(t *testing.T, server *tidingstest.Server, name string, opts tid
 	return (&program{t: t}).startOf(f, tidings.Scope{})
 }
 
-// TestClusterWithoutKubeSystem: if the namespace kube-system cannot be read, saved objects belong to the server's address. A
-// server with another address does not get them, even if its objects have the same names and versions; nor does one
-// that can be identified by its uid.
+// TestClusterWithoutKubeSystem: if the namespace kube-system cannot be read, saved objects belong
+// to the server's address. A server with another address does not get them, even if its objects
+// have the same names and versions; nor does one that can be identified by its uid.
 func TestClusterWithoutKubeSystem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

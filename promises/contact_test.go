@@ -16,9 +16,11 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// slowCluster is a server behind a proxy that holds back the responses to watches. Its state at version n is one pod of that version.
+// slowCluster is a server behind a proxy that holds back the responses to watches. Its state at
+// version n is one pod of that version.
 type slowCluster struct {
-	// headers and firstByte delay each new watch: its response, and the first of what it brings. After that, changes pass through at once.
+	// headers and firstByte delay each new watch: its response, and the first of what it brings.
+	// After that, changes pass through at once.
 	headers, firstByte time.Duration
 	bookmarks          bool // sent once a minute
 
@@ -141,7 +143,8 @@ func (w *slowWatch) Next(buf []source.Event[pod]) ([]source.Event[pod], error) {
 
 func (w *slowWatch) Close() error { return nil }
 
-// behind returns for how long something has been missing in the store at a version, and for how long it has been behind what a check showed.
+// behind returns for how long something has been missing in the store at a version, and for how
+// long it has been behind what a check showed.
 func (c *slowCluster) behind(held int) (missing, shown time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -158,8 +161,9 @@ func (c *slowCluster) behind(held int) (missing, shown time.Duration) {
 
 const neverArrives = 1000 * time.Hour
 
-// TestContactIsNotProgress delays what new watches bring. The store is never behind for longer than by one delay, as with client-go, and
-// says so when it is behind what a check has shown for StaleAfter.
+// TestContactIsNotProgress delays what new watches bring. The store is never behind for longer than
+// by one delay, as with client-go, and says so when it is behind what a check has shown for
+// StaleAfter.
 func TestContactIsNotProgress(t *testing.T) {
 	var delays []time.Duration
 	for d := time.Second; d <= 10*time.Minute; d += max(time.Second, d/6) {

@@ -9,7 +9,8 @@ import (
 	"github.com/tidings/tidings"
 )
 
-// TestEditOpensNothing: objects that are overwritten or removed are not opened for that. Objects that are put in are folded.
+// TestEditOpensNothing: objects that are overwritten or removed are not opened for that. Objects
+// that are put in are folded.
 func TestEditOpensNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inf, err := tidings.NewInformer[pod](newEncodedPods(t, 3, 1), tidings.InformerOptions[pod]{Options: tidings.Options{MemoryBudget: 1, NoWatchList: true}})

@@ -198,7 +198,8 @@ func TestVersionsOfNamespaces(t *testing.T) {
 	})
 }
 
-// isForbidden reports whether a SyncError in err says that the namespace is forbidden; an informer of one namespace does not name it.
+// isForbidden reports whether a SyncError in err says that the namespace is forbidden; an informer
+// of one namespace does not name it.
 func isForbidden(err error, namespace string) bool {
 	syncErr, ok := errors.AsType[*tidings.SyncError](err)
 	return ok && syncErr.Cause != nil && syncErr.Cause.Reason == reflector.Forbidden && syncErr.Permanent() && (syncErr.Namespace == namespace || syncErr.Namespace == "")
@@ -422,7 +423,8 @@ func TestHandlerOfAStoppedInformer(t *testing.T) {
 	}
 }
 
-// TestFailFastLeavesTheOthers: a permanent failure ends the waits for informers that may still sync, and these are not in the error.
+// TestFailFastLeavesTheOthers: a permanent failure ends the waits for informers that may still
+// sync, and these are not in the error.
 func TestFailFastLeavesTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cs := clusters{"a": newCluster(), "b": newCluster()}

@@ -165,8 +165,9 @@ func TestLimitsReachTheSources(t *testing.T) {
 	}
 }
 
-// TestSourcesAreMadeOnce for each namespace, including the one made to validate the scope, and again for a namespace that comes back; by one
-// goroutine at a time, even if the objects' type is only known from the source.
+// TestSourcesAreMadeOnce for each namespace, including the one made to validate the scope, and
+// again for a namespace that comes back; by one goroutine at a time, even if the objects' type is
+// only known from the source.
 func TestSourcesAreMadeOnce(t *testing.T) {
 	t.Run("typed", func(t *testing.T) {
 		sourcesAreMadeOnce(t, tidings.Options{}, func(client *source.Client, scope source.Scope) (source.ListerWatcher[pod], error) {
@@ -377,7 +378,8 @@ func TestHandlerOfAnInformerThatNeverRanCanBeRemoved(t *testing.T) {
 	}
 }
 
-// TestStopTakesItsIndexesAlong: the indexes and handlers of one user of a shared informer are removed with that user, and others keep theirs.
+// TestStopTakesItsIndexesAlong: the indexes and handlers of one user of a shared informer are
+// removed with that user, and others keep theirs.
 func TestStopTakesItsIndexesAlong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
@@ -467,8 +469,9 @@ func TestWaitForSyncOfNothing(t *testing.T) {
 	})
 }
 
-// TestWaitForSyncOfWhatNeverSynced: a wait does not succeed because the context of the start has ended and no informer is left. It does after a stop,
-// and with informers that were asked for later.
+// TestWaitForSyncOfWhatNeverSynced: a wait does not succeed because the context of the start has
+// ended and no informer is left. It does after a stop, and with informers that were asked for
+// later.
 func TestWaitForSyncOfWhatNeverSynced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := tidings.NewSourceFactory(tidings.Options{})

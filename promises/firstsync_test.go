@@ -10,8 +10,9 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// TestFirstSyncIsNotHeldUp by servers and proxies that drop the bookmark behind the initial events, do not know what was asked for, or hold back what
-// watches bring: with and without a budget, in namespaces, and when the file of an earlier run cannot be used.
+// TestFirstSyncIsNotHeldUp by servers and proxies that drop the bookmark behind the initial events,
+// do not know what was asked for, or hold back what watches bring: with and without a budget, in
+// namespaces, and when the file of an earlier run cannot be used.
 func TestFirstSyncIsNotHeldUp(t *testing.T) {
 	const most = 3 * time.Second
 	faults := map[string]tidingstest.Fault{

@@ -56,8 +56,8 @@ func (r *report) DeepCopyObject() runtime.Object {
 
 var reportResource = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "reports"}
 
-// TestFoldedHandlersHearTheSame runs informers with and without a budget against one server, for all forms of objects: their
-// handlers get exactly the same notifications.
+// TestFoldedHandlersHearTheSame runs informers with and without a budget against one server, for
+// all forms of objects: their handlers get exactly the same notifications.
 func TestFoldedHandlersHearTheSame(t *testing.T) {
 	pods := tidings.Scope{Resource: podResource, Kind: "Pod"}
 	reports := tidings.Scope{Resource: reportResource, Kind: "Report"}
@@ -130,7 +130,8 @@ func (s *formsServer) report(key object.Key) *unstructured.Unstructured {
 	return o
 }
 
-// step writes, sometimes while the server is down, which then forgets its history or goes back to an earlier state, and waits until all handlers were notified.
+// step writes, sometimes while the server is down, which then forgets its history or goes back to
+// an earlier state, and waits until all handlers were notified.
 func (s *formsServer) step() {
 	down := s.IntN(4)
 	if down < 2 {
@@ -230,7 +231,8 @@ func compareForms[T object.Object](s *formsServer, scope tidings.Scope) {
 	}
 }
 
-// TestObjectsWithoutAKindStayOpen has a transform that removes the kind, without which unstructured objects cannot be decoded.
+// TestObjectsWithoutAKindStayOpen has a transform that removes the kind, without which unstructured
+// objects cannot be decoded.
 func TestObjectsWithoutAKindStayOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &formsServer{t: t, foldedServer: foldedServer{

@@ -18,9 +18,10 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// TestReplayEqualsFoldedServer changes objects of a server at random, which are folded as they arrive, and makes it forget its history so that all are listed
-// again. Replaying a handler's notifications yields the store, each old state is the very object of the handler's last notification, and the contents match the
-// server's.
+// TestReplayEqualsFoldedServer changes objects of a server at random, which are folded as they
+// arrive, and makes it forget its history so that all are listed again. Replaying a handler's
+// notifications yields the store, each old state is the very object of the handler's last
+// notification, and the contents match the server's.
 func TestReplayEqualsFoldedServer(t *testing.T) {
 	testseed.Each(t, 6, func(t *testing.T, seed uint64) {
 		synctest.Test(t, func(t *testing.T) {

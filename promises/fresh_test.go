@@ -26,7 +26,8 @@ func (l askingLog) Handle(_ context.Context, r slog.Record) error {
 func (l askingLog) WithAttrs([]slog.Attr) slog.Handler       { return l }
 func (l askingLog) Enabled(context.Context, slog.Level) bool { return true }
 
-// TestFreshAgreesWithHasSynced checks after the reflector has handed over its first list and before it has recorded that.
+// TestFreshAgreesWithHasSynced checks after the reflector has handed over its first list and before
+// it has recorded that.
 func TestFreshAgreesWithHasSynced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()

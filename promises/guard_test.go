@@ -122,8 +122,9 @@ func (w *grumpyWatch) Next(buf []source.Event[*grumpy]) ([]source.Event[*grumpy]
 
 func (w *grumpyWatch) Close() error { return nil }
 
-// TestWriterInASmallCache: a worker writes to the cached object that it got, every time, in a cache with few objects and few changes. That is found
-// within seconds, and lists put right what was written, whether the guard requested them or the server lost its history.
+// TestWriterInASmallCache: a worker writes to the cached object that it got, every time, in a cache
+// with few objects and few changes. That is found within seconds, and lists put right what was
+// written, whether the guard requested them or the server lost its history.
 func TestWriterInASmallCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
@@ -199,7 +200,8 @@ func TestWriterInASmallCache(t *testing.T) {
 	})
 }
 
-// TestOneWriteIsHealed: a single write to an object of a quiet cache is found and put right, and handlers are notified of that.
+// TestOneWriteIsHealed: a single write to an object of a quiet cache is found and put right, and
+// handlers are notified of that.
 func TestOneWriteIsHealed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})

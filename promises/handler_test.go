@@ -8,7 +8,8 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// TestFilterOfDeletions: for a deletion without an old state, the last known state decides whether the handler knew the object.
+// TestFilterOfDeletions: for a deletion without an old state, the last known state decides whether
+// the handler knew the object.
 func TestFilterOfDeletions(t *testing.T) {
 	red, blue := newPod("a", "red"), newPod("a", "blue")
 	for _, tt := range []struct {

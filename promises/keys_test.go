@@ -68,8 +68,9 @@ func podsOf(t *testing.T, server *tidingstest.Server, opts tidings.Options) *tid
 	return inf
 }
 
-// TestKeysAreToldAfterEveryChange: a handler that reads the object of each key ends up with the server's state, whatever was folded,
-// relisted or missed, whether it was added at the start or late, and with or without handlers of objects.
+// TestKeysAreToldAfterEveryChange: a handler that reads the object of each key ends up with the
+// server's state, whatever was folded, relisted or missed, whether it was added at the start or
+// late, and with or without handlers of objects.
 func TestKeysAreToldAfterEveryChange(t *testing.T) {
 	testseed.Each(t, 8, func(t *testing.T, seed uint64) {
 		synctest.Test(t, func(t *testing.T) {
@@ -113,8 +114,8 @@ func TestKeysAreToldAfterEveryChange(t *testing.T) {
 	})
 }
 
-// TestKeysOpenNothing: with all objects folded, none is opened for handlers of keys: neither on a start from a file, nor for changes, late
-// handlers, or a resync.
+// TestKeysOpenNothing: with all objects folded, none is opened for handlers of keys: neither on a
+// start from a file, nor for changes, late handlers, or a resync.
 func TestKeysOpenNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, opts := saved(t, tidings.Options{MemoryBudget: 1}, tidings.Scope{})
@@ -180,8 +181,9 @@ func TestKeysOpenNothing(t *testing.T) {
 	})
 }
 
-// TestKeysOfAnotherNamespaceWhileBehind: a handler of keys hangs while a namespace with many objects is exchanged for another one, so that the
-// latter's list is merged with the deletions. Nobody misses what changes next.
+// TestKeysOfAnotherNamespaceWhileBehind: a handler of keys hangs while a namespace with many
+// objects is exchanged for another one, so that the latter's list is merged with the deletions.
+// Nobody misses what changes next.
 func TestKeysOfAnotherNamespaceWhileBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cs := clusters{"b": newCluster(), "c": newCluster()}

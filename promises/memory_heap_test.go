@@ -85,8 +85,8 @@ func (b *blocks) living() (n int) {
 	return n
 }
 
-// TestKeysKeepNoObjectAlive creates, changes and deletes pods that are folded immediately. Nothing that an informer remembers of them may
-// keep the original memory in use.
+// TestKeysKeepNoObjectAlive creates, changes and deletes pods that are folded immediately. Nothing
+// that an informer remembers of them may keep the original memory in use.
 func TestKeysKeepNoObjectAlive(t *testing.T) {
 	const pods = 200
 	for name, budget := range map[string]int64{"no budget": 0, "folded": 1, "all open": 1 << 30} {

@@ -20,8 +20,9 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// TestRandomBudgets runs programs with the same directory one after the other, each with another budget. Their first lists fail midway, their
-// namespaces, handlers and indexes come and go, their functions panic, and some objects cannot be folded. In the end, each has what the server has.
+// TestRandomBudgets runs programs with the same directory one after the other, each with another
+// budget. Their first lists fail midway, their namespaces, handlers and indexes come and go, their
+// functions panic, and some objects cannot be folded. In the end, each has what the server has.
 func TestRandomBudgets(t *testing.T) {
 	testseed.Each(t, 1, func(t *testing.T, seed uint64) {
 		synctest.Test(t, func(t *testing.T) {

@@ -308,7 +308,8 @@ func TestBudgetIsKept(t *testing.T) {
 	}
 }
 
-// uncounted is memory that a budget does not count: this test's source has it in buffers, and decoders for their plans of types.
+// uncounted is memory that a budget does not count: this test's source has it in buffers, and
+// decoders for their plans of types.
 const uncounted = 256 << 10
 
 // checkHeap fails the test if the informer exceeds its budget by more than a tenth.

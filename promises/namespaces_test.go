@@ -85,7 +85,8 @@ func TestSetNamespaces(t *testing.T) {
 	})
 }
 
-// TestNamespaceThatComesBackIsNotOlderThanItWas: a replica of the server that lags behind still has objects whose deletion handlers have seen.
+// TestNamespaceThatComesBackIsNotOlderThanItWas: a replica of the server that lags behind still has
+// objects whose deletion handlers have seen.
 func TestNamespaceThatComesBackIsNotOlderThanItWas(t *testing.T) {
 	for _, back := range [][]string{{"a", "b"}, {tidings.All}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -377,8 +378,9 @@ func TestWaitForSyncLearnsOfNamespaces(t *testing.T) {
 	})
 }
 
-// TestNamespaceTakenOverFromARestoredServer narrows the scope just after the server was restored from a backup, before that
-// was noticed: the narrower list and watch begins at a newer version than the server's.
+// TestNamespaceTakenOverFromARestoredServer narrows the scope just after the server was restored
+// from a backup, before that was noticed: the narrower list and watch begins at a newer version
+// than the server's.
 func TestNamespaceTakenOverFromARestoredServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
@@ -517,7 +519,8 @@ func TestNamespacesOfAStoppedInformer(t *testing.T) {
 	})
 }
 
-// TestBlockHandlerWaitsForSync: the first list of a namespace does not wait for room, since a handler may be waiting for it.
+// TestBlockHandlerWaitsForSync: the first list of a namespace does not wait for room, since a
+// handler may be waiting for it.
 func TestBlockHandlerWaitsForSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cs := clusters{"a": newCluster(), "b": newCluster()}

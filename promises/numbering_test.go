@@ -290,7 +290,8 @@ func (w *oddWatch) Close() error {
 	return nil
 }
 
-// TestOddNumbering runs an informer against servers of all kinds, with cuts, lost history, restarts, and changes while it is disconnected.
+// TestOddNumbering runs an informer against servers of all kinds, with cuts, lost history,
+// restarts, and changes while it is disconnected.
 func TestOddNumbering(t *testing.T) {
 	for _, n := range odd {
 		t.Run(n.name, func(t *testing.T) {

@@ -17,9 +17,9 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// TestRestoredServerThatHasPassedTheOldVersion restores a backup while the informer cannot reach the server. By the time it
-// can, the server has passed the informer's version. Only the objects show it: a newer list contains an object that is older
-// than the store's.
+// TestRestoredServerThatHasPassedTheOldVersion restores a backup while the informer cannot reach
+// the server. By the time it can, the server has passed the informer's version. Only the objects
+// show it: a newer list contains an object that is older than the store's.
 func TestRestoredServerThatHasPassedTheOldVersion(t *testing.T) {
 	for _, recreated := range []bool{false, true} {
 		for _, budget := range []int64{0, 1} {

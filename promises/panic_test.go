@@ -50,8 +50,9 @@ func TestPanickingLogHandler(t *testing.T) {
 	})
 }
 
-// TestHandlerThatEndsItsGoroutine calls runtime.Goexit, as t.FailNow does: with one object of an initial list, of changes that came one by one and
-// of merged ones, and at the end of the list. It gets all of them nevertheless, each once.
+// TestHandlerThatEndsItsGoroutine calls runtime.Goexit, as t.FailNow does: with one object of an
+// initial list, of changes that came one by one and of merged ones, and at the end of the list. It
+// gets all of them nevertheless, each once.
 func TestHandlerThatEndsItsGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log output

@@ -23,9 +23,10 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// TestSimilarPods runs programs one after the other with the same directory. The server's pods are similar, so that most are folded as
-// patches, and a transform may modify them. Whatever the budget, readers, indexes and handlers, including late ones, see exactly what
-// the server has, or had at that version.
+// TestSimilarPods runs programs one after the other with the same directory. The server's pods are
+// similar, so that most are folded as patches, and a transform may modify them. Whatever the
+// budget, readers, indexes and handlers, including late ones, see exactly what the server has, or
+// had at that version.
 func TestSimilarPods(t *testing.T) {
 	testseed.Each(t, 4, func(t *testing.T, seed uint64) {
 		synctest.Test(t, func(t *testing.T) {
@@ -47,7 +48,8 @@ func TestSimilarPods(t *testing.T) {
 	})
 }
 
-// TestChangesOfFoldedObjectsFold: while memory is scarce, folded objects stay folded when they change, and need not be folded again later.
+// TestChangesOfFoldedObjectsFold: while memory is scarce, folded objects stay folded when they
+// change, and need not be folded again later.
 func TestChangesOfFoldedObjectsFold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &similarPods{t: t, Rand: testseed.Rand(t), server: tidingstest.NewServer(t, tidingstest.ServerOptions{})}
@@ -96,8 +98,8 @@ func TestChangesOfFoldedObjectsFold(t *testing.T) {
 	})
 }
 
-// collect collects garbage, and waits until what is to be done after a collection is done. Objects that were looked at meanwhile are kept until the
-// next.
+// collect collects garbage, and waits until what is to be done after a collection is done. Objects
+// that were looked at meanwhile are kept until the next.
 func collect() {
 	var done atomic.Bool
 	runtime.AddCleanup(new([32]byte), func(done *atomic.Bool) { done.Store(true) }, &done)

@@ -12,7 +12,8 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// TestRecordedInformersFoldAndSave: recording makes no difference, even if the objects' type is only known from the source.
+// TestRecordedInformersFoldAndSave: recording makes no difference, even if the objects' type is
+// only known from the source.
 func TestRecordedInformersFoldAndSave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})

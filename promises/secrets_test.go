@@ -47,7 +47,8 @@ func sourcesOfSecrets(t *testing.T, server *tidingstest.Server) map[string]unstr
 	return map[string]unstructuredSource{"HTTP": overHTTP, "client": fromClient, "untold": untold{fromClient}}
 }
 
-// TestLoneInformersKeepSecrets has informers of Secrets that are not recognizable by Go type or factory: they are neither saved nor recorded, open or folded.
+// TestLoneInformersKeepSecrets has informers of Secrets that are not recognizable by Go type or
+// factory: they are neither saved nor recorded, open or folded.
 func TestLoneInformersKeepSecrets(t *testing.T) {
 	for _, name := range []string{"HTTP", "client", "untold"} {
 		for _, budget := range []int64{0, 1} {

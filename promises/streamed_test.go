@@ -71,8 +71,9 @@ func podOn(namespace, name string) pod {
 	return p
 }
 
-// TestFirstListIsToldAsItStreams checks a list that exceeds the budget while it is being read: handlers are notified of what has arrived, and find it in the
-// store and the indexes, while the informer has not synced. Nothing is opened for them.
+// TestFirstListIsToldAsItStreams checks a list that exceeds the budget while it is being read:
+// handlers are notified of what has arrived, and find it in the store and the indexes, while the
+// informer has not synced. Nothing is opened for them.
 func TestFirstListIsToldAsItStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 1000
@@ -178,8 +179,9 @@ func TestRestoreBetweenFirstLists(t *testing.T) {
 	})
 }
 
-// TestInterruptedFirstLists interrupts first lists while the cluster changes, goes back to an earlier state, or namespaces change, with
-// slow handlers, late ones and ones that panic. In the end every handler's replay equals the store, and the store equals the cluster.
+// TestInterruptedFirstLists interrupts first lists while the cluster changes, goes back to an
+// earlier state, or namespaces change, with slow handlers, late ones and ones that panic. In the
+// end every handler's replay equals the store, and the store equals the cluster.
 func TestInterruptedFirstLists(t *testing.T) {
 	testseed.Each(t, 8, func(t *testing.T, seed uint64) {
 		synctest.Test(t, func(t *testing.T) {

@@ -202,7 +202,8 @@ func (s slowList) List(ctx context.Context, _ source.ListOptions[pod], each func
 	}
 }
 
-// TestWaitForSyncNamesTheNamespace that holds it up, although nothing has failed there, and how far it has got by now, in the error and in the log.
+// TestWaitForSyncNamesTheNamespace that holds it up, although nothing has failed there, and how far
+// it has got by now, in the error and in the log.
 func TestWaitForSyncNamesTheNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log output
@@ -236,7 +237,8 @@ func TestWaitForSyncNamesTheNamespace(t *testing.T) {
 	})
 }
 
-// TestHandlerThatCannotSync is told why: because its informer has not, or because it has not been notified of everything.
+// TestHandlerThatCannotSync is told why: because its informer has not, or because it has not been
+// notified of everything.
 func TestHandlerThatCannotSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()

@@ -13,7 +13,8 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// TestSkippedIsNotAbsent looks up objects that cannot be decoded, with and without an older state, and one that does not exist.
+// TestSkippedIsNotAbsent looks up objects that cannot be decoded, with and without an older state,
+// and one that does not exist.
 func TestSkippedIsNotAbsent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
@@ -64,8 +65,8 @@ func TestSkippedIsNotAbsent(t *testing.T) {
 	})
 }
 
-// TestLookupNeverMissesWhatExists looks up objects while they become readable, by a watch or a relist, from the version on that the store is at when
-// the server has them.
+// TestLookupNeverMissesWhatExists looks up objects while they become readable, by a watch or a
+// relist, from the version on that the store is at when the server has them.
 func TestLookupNeverMissesWhatExists(t *testing.T) {
 	c := newCluster()
 	c.write(newPod("a", "other"))

@@ -16,7 +16,8 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// TestSyncDoesNotPassOverWhatCannotBeDecoded starts with an object that cannot be decoded, and relists with another one.
+// TestSyncDoesNotPassOverWhatCannotBeDecoded starts with an object that cannot be decoded, and
+// relists with another one.
 func TestSyncDoesNotPassOverWhatCannotBeDecoded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
@@ -93,8 +94,8 @@ func TestVersionIsNotAheadOfTheSnapshot(t *testing.T) {
 	}
 }
 
-// TestOlderVersionOfAnotherObject has a source whose versions do not grow from object to object, like those of fake clients and
-// of views that leave objects out.
+// TestOlderVersionOfAnotherObject has a source whose versions do not grow from object to object,
+// like those of fake clients and of views that leave objects out.
 func TestOlderVersionOfAnotherObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()

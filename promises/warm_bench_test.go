@@ -16,8 +16,9 @@ import (
 // benchmarkPods is the number of pods in BenchmarkStart, whose heap and server are not small.
 const benchmarkPods = 50_000
 
-// BenchmarkStart starts an informer of unchanged pods, with an index and a handler: with a list, from a file, and from a file with a memory
-// budget. It reports how long the sync takes, how much is read from the server, and the size of the file. The server shares the process.
+// BenchmarkStart starts an informer of unchanged pods, with an index and a handler: with a list,
+// from a file, and from a file with a memory budget. It reports how long the sync takes, how much
+// is read from the server, and the size of the file. The server shares the process.
 func BenchmarkStart(b *testing.B) {
 	server := tidingstest.NewServer(b, tidingstest.ServerOptions{Loopback: true})
 	var objects []object.Object

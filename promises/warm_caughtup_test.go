@@ -14,8 +14,9 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// TestSlowChangeHasNotCaughtUp resumes a watch whose changes take long to reach the store: because of a transform, or because a handler
-// with Block is busy with the objects of the file. That no other change arrives in the meantime does not mean that the server is silent.
+// TestSlowChangeHasNotCaughtUp resumes a watch whose changes take long to reach the store: because
+// of a transform, or because a handler with Block is busy with the objects of the file. That no
+// other change arrives in the meantime does not mean that the server is silent.
 func TestSlowChangeHasNotCaughtUp(t *testing.T) {
 	for name, options := range map[string]tidings.HandlerOptions{"transform": {}, "handler": {Policy: tidings.Block, Buffer: 1}} {
 		t.Run(name, func(t *testing.T) {

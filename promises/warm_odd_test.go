@@ -58,7 +58,8 @@ func TestObjectsOfAFileThatFitStayOpen(t *testing.T) {
 	}
 }
 
-// TestFileThatBreaksLateIsShownAsOne: while the server is away, the status shows the file as the origin of objects that were opened before it was found to be broken.
+// TestFileThatBreaksLateIsShownAsOne: while the server is away, the status shows the file as the
+// origin of objects that were opened before it was found to be broken.
 func TestFileThatBreaksLateIsShownAsOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})

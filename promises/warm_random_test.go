@@ -16,9 +16,10 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// TestRandomStarts runs programs one after the other with the same directory, while the cluster changes, forgets its history and goes
-// back in time, and the files are lost, corrupted or replaced by earlier ones. Every program that reports having synced has the
-// server's state, unless the network was slow, and in any case has it soon.
+// TestRandomStarts runs programs one after the other with the same directory, while the cluster
+// changes, forgets its history and goes back in time, and the files are lost, corrupted or replaced
+// by earlier ones. Every program that reports having synced has the server's state, unless the
+// network was slow, and in any case has it soon.
 func TestRandomStarts(t *testing.T) {
 	testseed.Each(t, 4, func(t *testing.T, seed uint64) {
 		synctest.Test(t, func(t *testing.T) {

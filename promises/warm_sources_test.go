@@ -17,7 +17,8 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// TestLoneInformersOfOtherScopesHaveOtherFiles: an informer with a narrower scope does not begin with the objects of the other one.
+// TestLoneInformersOfOtherScopesHaveOtherFiles: an informer with a narrower scope does not begin
+// with the objects of the other one.
 func TestLoneInformersOfOtherScopesHaveOtherFiles(t *testing.T) {
 	for _, resource := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -72,8 +73,8 @@ func syncsWith(t *testing.T, src source.ListerWatcher[pod], opts tidings.Informe
 	}
 }
 
-// TestGivenSourcesOfOtherScopesHaveOtherFiles: an informer of a factory does not begin with what a source of another scope brought. A watch would never
-// correct that.
+// TestGivenSourcesOfOtherScopesHaveOtherFiles: an informer of a factory does not begin with what a
+// source of another scope brought. A watch would never correct that.
 func TestGivenSourcesOfOtherScopesHaveOtherFiles(t *testing.T) {
 	for _, recorded := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

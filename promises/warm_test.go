@@ -149,7 +149,8 @@ func versionsOf(inf *tidings.SharedInformer[pod]) map[object.Key]string {
 
 func (p *program) file() tidings.FileStatus { return p.inf.Status().Parts[0].File }
 
-// fillers is the number of pods on a server that no test changes, so that the collection is not so small that it is listed anyway.
+// fillers is the number of pods on a server that no test changes, so that the collection is not so
+// small that it is listed anyway.
 const fillers = 120
 
 func fill(server *tidingstest.Server, namespaces ...string) {
@@ -224,7 +225,8 @@ func TestStartWithoutList(t *testing.T) {
 	})
 }
 
-// TestQuietWatchHasCaughtUp starts when no pod has changed, so that no event will show it. If nothing else has changed either, the server's version does.
+// TestQuietWatchHasCaughtUp starts when no pod has changed, so that no event will show it. If
+// nothing else has changed either, the server's version does.
 func TestQuietWatchHasCaughtUp(t *testing.T) {
 	for name, others := range map[string]int{"nothing has changed": 0, "other objects have changed": 3} {
 		t.Run(name, func(t *testing.T) {

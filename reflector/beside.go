@@ -8,15 +8,17 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// beside runs requests beside an open stream, on goroutines of their own. Nothing that the reflector's goroutine owns may be used there. They end
-// soon after the stream does; the reflector waits for them when it stops.
+// beside runs requests beside an open stream, on goroutines of their own. Nothing that the
+// reflector's goroutine owns may be used there. They end soon after the stream does; the reflector
+// waits for them when it stops.
 type beside struct {
 	mu      sync.Mutex
 	running sync.WaitGroup
 	stopped bool
 }
 
-// begin reports whether something may run: the reflector has not stopped. If so, the caller calls running.Done at its end.
+// begin reports whether something may run: the reflector has not stopped. If so, the caller calls
+// running.Done at its end.
 func (b *beside) begin() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -53,8 +55,9 @@ func (b *beside) stop() {
 	b.running.Wait()
 }
 
-// confirmBeside checks, while a watch is open that began without a check and has brought nothing, whether the server's history reaches the
-// version at which it began. If that is not certain, the watch is ended.
+// confirmBeside checks, while a watch is open that began without a check and has brought nothing,
+// whether the server's history reaches the version at which it began. If that is not certain, the
+// watch is ended.
 func (r *Reflector[T]) confirmBeside(w *watching[T]) {
 	if w.historyConfirmed.Load() || w.ctx.Err() != nil {
 		return

@@ -59,7 +59,8 @@ func TestRequestsToServersThatRefuse(t *testing.T) {
 	}
 }
 
-// TestRetryAfterIsEnough for a server that is busy for a short time: it is asked again when it says so, as by client-go.
+// TestRetryAfterIsEnough for a server that is busy for a short time: it is asked again when it says
+// so, as by client-go.
 func TestRetryAfterIsEnough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
@@ -82,7 +83,8 @@ func TestRetryAfterIsEnough(t *testing.T) {
 	})
 }
 
-// TestBackoffIsTheCallers: no wait is longer than the longest that the caller wants, and the limits of the request rate follow.
+// TestBackoffIsTheCallers: no wait is longer than the longest that the caller wants, and the limits
+// of the request rate follow.
 func TestBackoffIsTheCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &endlessSource{script: &script{start: time.Now()}, next: func(int) answer { return failed(errInternal) }}

@@ -27,7 +27,8 @@ type Error struct {
 	Attempt, InRow int
 	// NeverReached is set if no API server has ever responded to the reflector or one of its peers.
 	NeverReached bool
-	// When is the time of the failure, and RetryAt that of the next request; RetryAt is zero for skipped objects and events.
+	// When is the time of the failure, and RetryAt that of the next request; RetryAt is zero for
+	// skipped objects and events.
 	When, RetryAt time.Time
 }
 

@@ -12,7 +12,8 @@ type Gatherer[T object.Object] interface {
 	Version(i int) string
 	// Add appends an object. It returns false if the object is to be left out, and is not appended.
 	Add(o T) (kept bool)
-	// Set replaces the i-th object by one with the same key. If that is to be left out, Set does what Remove does, and returns false.
+	// Set replaces the i-th object by one with the same key. If that is to be left out, Set does
+	// what Remove does, and returns false.
 	Set(i int, o T) (kept bool)
 	// Remove replaces the i-th object by the last one, which is removed.
 	Remove(i int)

@@ -17,20 +17,23 @@ const (
 	compareAfter = 4 * time.Second
 	// hedgeTick is how often that is looked at.
 	hedgeTick = 250 * time.Millisecond
-	// listsFasterBy is how much faster than the WatchList a list has to be to take its place: it begins at the beginning.
+	// listsFasterBy is how much faster than the WatchList a list has to be to take its place: it
+	// begins at the beginning.
 	listsFasterBy = 2
 )
 
 // errListFaster ends a WatchList in whose place a list goes on.
 var errListFaster = errors.New("a list is faster")
 
-// hedge requests the first page of a list beside a WatchList that is slow or silent: some servers are slower at WatchLists than at lists, some proxies
-// hold back what they bring, and some servers do not know what was asked for. The faster one goes on, the other one is dropped. So at most
-// one page is in memory in addition, and the rest of the list is gathered like that of any other.
+// hedge requests the first page of a list beside a WatchList that is slow or silent: some servers
+// are slower at WatchLists than at lists, some proxies hold back what they bring, and some servers
+// do not know what was asked for. The faster one goes on, the other one is dropped. So at most one
+// page is in memory in addition, and the rest of the list is gathered like that of any other.
 type hedge[T object.Object] struct {
 	ctx    context.Context // ends with the WatchList
 	cancel context.CancelFunc
-	// decided is set by the one that is the first to win: the WatchList when it is complete, or the list, whose first page is then in page.
+	// decided is set by the one that is the first to win: the WatchList when it is complete, or the
+	// list, whose first page is then in page.
 	decided atomic.Bool
 	page    *firstPage[T]
 }
@@ -45,7 +48,8 @@ type firstPage[T object.Object] struct {
 
 func (p *firstPage[T]) len() int { return len(p.items) + len(p.skipped) }
 
-// startHedge begins to look at how fast the WatchList is. It is to be called before the WatchList is requested, whose response may be slow too.
+// startHedge begins to look at how fast the WatchList is. It is to be called before the WatchList
+// is requested, whose response may be slow too.
 func (r *Reflector[T]) startHedge(w *watching[T]) *hedge[T] {
 	h := new(hedge[T])
 	h.ctx, h.cancel = context.WithCancel(w.ctx)
@@ -91,7 +95,8 @@ func (r *Reflector[T]) hedgeBeside(w *watching[T], h *hedge[T]) {
 	}
 }
 
-// listWins decides whether a list goes on in place of the WatchList, which brings rival objects in the time of the request for the page.
+// listWins decides whether a list goes on in place of the WatchList, which brings rival objects in
+// the time of the request for the page.
 func (h *hedge[T]) listWins(page *firstPage[T], rival int64) bool {
 	if page.result.Continue != "" && int64(page.len()) < listsFasterBy*rival {
 		return false

@@ -99,7 +99,8 @@ func manyTwice(n, times int) (names []string) {
 	return names
 }
 
-// TestHedgeComparesRates: a list goes on in place of a WatchList that brings much less in the same time, and not otherwise.
+// TestHedgeComparesRates: a list goes on in place of a WatchList that brings much less in the same
+// time, and not otherwise.
 func TestHedgeComparesRates(t *testing.T) {
 	for perSecond, listWins := range map[int]bool{1: true, 3: false, 10: false} {
 		first := page("9", "p2", "a@1", "b@1", "c@1", "d@1", "f@1", "g@1", "h@1", "i@1")
@@ -124,7 +125,8 @@ func TestPeersKnowThatListsAreFaster(t *testing.T) {
 	}
 }
 
-// TestHedgeIsNotMisledByPauses: a WatchList that has brought much goes on, even if it brings nothing just when it is compared.
+// TestHedgeIsNotMisledByPauses: a WatchList that has brought much goes on, even if it brings
+// nothing just when it is compared.
 func TestHedgeIsNotMisledByPauses(t *testing.T) {
 	first := page("9", "p2", "a@1", "b@1", "c@1", "d@1", "e@1", "f@1", "g@1", "h@1")
 	first.pause = 10 * time.Millisecond

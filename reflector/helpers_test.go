@@ -261,7 +261,8 @@ type nowhere struct{}
 func (nowhere) Replace(object.Collection[plain], string) {}
 func (nowhere) Add([]object.Delta[plain], string)        {}
 
-// TestPeersWakeAgain reflectors that they have woken in vain, once these have waited by themselves; none is left waiting at the end.
+// TestPeersWakeAgain reflectors that they have woken in vain, once these have waited by themselves;
+// none is left waiting at the end.
 func TestPeersWakeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var requests atomic.Int64

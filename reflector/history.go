@@ -9,12 +9,14 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// rewrittenAfter is how long a server's most recent state has to stay behind what was already seen before its history counts
-// as rewritten, as after a restore of etcd from a backup. A replica that merely lags catches up sooner.
+// rewrittenAfter is how long a server's most recent state has to stay behind what was already seen
+// before its history counts as rewritten, as after a restore of etcd from a backup. A replica that
+// merely lags catches up sooner.
 const rewrittenAfter = 5 * time.Second
 
-// checkAfter is the length of a watch's silence after which the next watch begins with a check. Bookmarks arrive about
-// every minute. It is also the time that a watch without a check has for delivering something before there is a check beside it.
+// checkAfter is the length of a watch's silence after which the next watch begins with a check.
+// Bookmarks arrive about every minute. It is also the time that a watch without a check has for
+// delivering something before there is a check beside it.
 const checkAfter = 90 * time.Second
 
 // history tracks whether the server still has the history that the sink's contents come from.
@@ -70,8 +72,8 @@ func (r *Reflector[T]) historyRewritten(err rewrittenError) {
 	r.failAtOnce(err, Starting)
 }
 
-// historySuspect reports whether the server's most recent state has been behind since the last list, so that its history may be
-// another one, whatever its version is now.
+// historySuspect reports whether the server's most recent state has been behind since the last
+// list, so that its history may be another one, whatever its version is now.
 func (r *Reflector[T]) historySuspect() bool {
 	return r.history.rewritten || !r.history.behindSince.IsZero()
 }
@@ -91,8 +93,8 @@ func (r *Reflector[T]) wentBack(o T) (older bool) {
 	return held && seen.GetUID() == o.GetUID() && object.OlderResourceVersion(o.GetResourceVersion(), seen.GetResourceVersion())
 }
 
-// historyOvertaken handles a list which shows that a history that was found to be behind was rewritten, and has passed the old
-// version by now.
+// historyOvertaken handles a list which shows that a history that was found to be behind was
+// rewritten, and has passed the old version by now.
 func (r *Reflector[T]) historyOvertaken(version string) {
 	r.historyRewritten(rewrittenError{got: version, seen: r.last, what: ", by what it has of " + r.list.older.String() + ","})
 }
@@ -102,8 +104,9 @@ func (r *Reflector[T]) comparable() bool {
 	return !r.unproven() && object.OlderResourceVersion("1", r.last)
 }
 
-// checkHistory requests the server's most recent version before a watch is resumed. A watch alone would not show that the server
-// was restored from a backup: one that starts at a future version is silent until the new history reaches it.
+// checkHistory requests the server's most recent version before a watch is resumed. A watch alone
+// would not show that the server was restored from a backup: one that starts at a future version is
+// silent until the new history reaches it.
 func (r *Reflector[T]) checkHistory(ctx context.Context) {
 	r.recent = ""
 	switch {
@@ -163,8 +166,8 @@ func (r *Reflector[T]) checkedBeside(e unconfirmedError) {
 	r.serverBehind(e.version, true)
 }
 
-// witness is an object that shows whether the server's history is the one that the sink's contents come from. Its key is empty if
-// there is none.
+// witness is an object that shows whether the server's history is the one that the sink's contents
+// come from. Its key is empty if there is none.
 type witness[T object.Object] struct {
 	key       object.Key
 	held, got T      // the sink's and the server's state
@@ -174,8 +177,9 @@ type witness[T object.Object] struct {
 	newest    string // the newest version of an object
 }
 
-// newWitness returns the most recently changed object of contents from Options.Resume. A reflector that has been running does
-// not need a witness: it checks soon enough to find a restored server behind.
+// newWitness returns the most recently changed object of contents from Options.Resume. A reflector
+// that has been running does not need a witness: it checks soon enough to find a restored server
+// behind.
 func (r *Reflector[T]) newWitness() *witness[T] {
 	if !r.resumed || r.newest.Name == "" {
 		return &witness[T]{}
@@ -207,8 +211,8 @@ func (w *witness[T]) contradicts(version string) bool {
 // gone reports whether the server does not have the object.
 func (w *witness[T]) gone() bool { return w.key.Name != "" && !w.found && !w.skipped && !w.others }
 
-// historyCheckFailed retries the check if that may help, and otherwise goes on to the watch without one. If the server cannot
-// list a single object, the check is made without a witness.
+// historyCheckFailed retries the check if that may help, and otherwise goes on to the watch without
+// one. If the server cannot list a single object, the check is made without a witness.
 func (r *Reflector[T]) historyCheckFailed(err error) {
 	reason := reasonOf(err)
 	if reason == BadRequest && r.newest.Name != "" {

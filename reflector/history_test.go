@@ -258,7 +258,8 @@ func TestRewrittenHistoryReusesNothing(t *testing.T) {
 	}
 }
 
-// TestRestoredServer restores a server from a backup, with every way in which it may respond then, and checks after a minute.
+// TestRestoredServer restores a server from a backup, with every way in which it may respond then,
+// and checks after a minute.
 func TestRestoredServer(t *testing.T) {
 	seeds(t, 50, func(t *testing.T, seed uint64) {
 		random := seeded(seed)

@@ -49,7 +49,8 @@ func (s *podSink) Add(deltas []object.Delta[*corev1.Pod], _ string) {
 	}
 }
 
-// TestOverHTTP runs the machine against a real HTTP server that misbehaves, while pods are created, changed and deleted.
+// TestOverHTTP runs the machine against a real HTTP server that misbehaves, while pods are created,
+// changed and deleted.
 func TestOverHTTP(t *testing.T) {
 	end := func(e tidingstest.Ending) tidingstest.Fault { return tidingstest.Fault{End: e} }
 	status := func(err *apierrors.StatusError) tidingstest.Fault { return tidingstest.Fault{Err: err} }
@@ -178,7 +179,8 @@ func (hanging) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, r.Context().Err()
 }
 
-// TestClientTimeout: a server that has never responded within the client's timeout is probably not there, whichever request it was.
+// TestClientTimeout: a server that has never responded within the client's timeout is probably not
+// there, whichever request it was.
 func TestClientTimeout(t *testing.T) {
 	for _, paged := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {

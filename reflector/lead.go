@@ -8,7 +8,8 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// lead is what checks have shown the server to have, and the sink has not got yet. Its methods may be called from any goroutine.
+// lead is what checks have shown the server to have, and the sink has not got yet. Its methods may
+// be called from any goroutine.
 type lead struct {
 	// sightings is nil if there are none. The oldest comes first.
 	sightings atomic.Pointer[[]sighting]
@@ -20,7 +21,8 @@ type sighting struct {
 	at      time.Time
 }
 
-// maxSightings limits how many sightings are remembered. Of more, the newest is replaced: it takes the longest to be reached.
+// maxSightings limits how many sightings are remembered. Of more, the newest is replaced: it takes
+// the longest to be reached.
 const maxSightings = 16
 
 // note records that the server was at a version.

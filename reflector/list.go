@@ -17,7 +17,8 @@ import (
 // maxEmptyPages is how many pages in a row may be empty although more are to follow.
 const maxEmptyPages = 16
 
-// richPageFraction is the fraction, 1/richPageFraction, of its limit that a page must have for the next one to be exempt from the request rate.
+// richPageFraction is the fraction, 1/richPageFraction, of its limit that a page must have for the
+// next one to be exempt from the request rate.
 const richPageFraction = 10
 
 var errNoProgress = errors.New("the list does not come to an end: the server keeps sending empty pages or repeats its continue tokens")
@@ -31,7 +32,8 @@ type list[T object.Object] struct {
 	items Gatherer[T]
 	// gatherer makes items.
 	gatherer func(n int) Gatherer[T]
-	// version is the version of the first page: a watch from there misses nothing. newest is the newest version of an item.
+	// version is the version of the first page: a watch from there misses nothing. newest is the
+	// newest version of an item.
 	version, newest string
 	// recent says that the most recent state was requested.
 	recent bool
@@ -46,7 +48,8 @@ type list[T object.Object] struct {
 	pages, empty, tries int
 	// index maps keys to indexes of items. It is built when first needed.
 	index map[object.Key]int
-	// changed maps keys to the versions of the newest changes since index was built; not of objects that came only once.
+	// changed maps keys to the versions of the newest changes since index was built; not of objects
+	// that came only once.
 	changed map[object.Key]string
 	// skipped holds the objects that could not be decoded, with their errors. Their last known states are kept.
 	skipped map[object.Key]error
@@ -54,7 +57,8 @@ type list[T object.Object] struct {
 	versioned bool
 	// err is why the list cannot be used, if that was noticed while reading it.
 	err error
-	// wentBack reports whether an object is in an older state than the sink's; nil if that is not checked. older is the key of such an object.
+	// wentBack reports whether an object is in an older state than the sink's; nil if that is not
+	// checked. older is the key of such an object.
 	wentBack func(T) bool
 	older    object.Key
 
@@ -102,8 +106,8 @@ func (l *list[T]) begin() {
 	}
 }
 
-// skip records that an object cannot be decoded. A state of it that was gathered before is kept. It returns false for an object of the
-// wrong kind, which makes the whole list unusable.
+// skip records that an object cannot be decoded. A state of it that was gathered before is kept. It
+// returns false for an object of the wrong kind, which makes the whole list unusable.
 func (l *list[T]) skip(e *source.ObjectError) bool {
 	if _, wrong := errors.AsType[*source.KindError](e); wrong {
 		l.err = cmp.Or[error](l.err, e)
@@ -147,8 +151,9 @@ func (l *list[T]) removeItem(i int) {
 	l.items.Remove(i)
 }
 
-// apply applies one initial event. Nearly all are Added, one for each object, but objects may
-// be changed and deleted while they are being sent. A change that is older than what has come already is ignored, as by the sink.
+// apply applies one initial event. Nearly all are Added, one for each object, but objects may be
+// changed and deleted while they are being sent. A change that is older than what has come already
+// is ignored, as by the sink.
 func (l *list[T]) apply(ev *source.Event[T]) {
 	l.versioned = l.versioned || !isUnset(ev.ResourceVersion)
 	if ev.Type == source.Added && l.index == nil {

@@ -9,16 +9,19 @@ const (
 	maxStrangeLists = 2
 )
 
-// numbering tracks how the server numbers its states. Versions of lists prove something only if all objects are numbered in one sequence.
+// numbering tracks how the server numbers its states. Versions of lists prove something only if all
+// objects are numbered in one sequence.
 type numbering struct {
-	// strangers maps objects that a watch brought in states older than the watch, and which the sink does not have, to the version
-	// at which the watch began. A proxy may have repeated these. If the next list has one of them in such a state, then the list
-	// before should have had it: the history was rewritten, or an object's version has nothing to do with that of a list.
+	// strangers maps objects that a watch brought in states older than the watch, and which the
+	// sink does not have, to the version at which the watch began. A proxy may have repeated these.
+	// If the next list has one of them in such a state, then the list before should have had it:
+	// the history was rewritten, or an object's version has nothing to do with that of a list.
 	strangers map[object.Key]string
 	lists     int // how many lists had one
 }
 
-// isStranger reports whether an event is older than the watch although the sink does not have the object, and remembers it.
+// isStranger reports whether an event is older than the watch although the sink does not have the
+// object, and remembers it.
 func (r *Reflector[T]) isStranger(key object.Key, version string) bool {
 	if r.opts.Held == nil || r.unproven() || !object.OlderResourceVersion(version, r.stream.from) {
 		return false
@@ -44,8 +47,8 @@ func (r *Reflector[T]) isListed(o T) (stranger bool) {
 	return ok && object.OlderResourceVersion(o.GetResourceVersion(), from)
 }
 
-// listContradicts reports whether the gathered list shows that the history is another one than before, or that its version proves nothing, in
-// which case another list follows.
+// listContradicts reports whether the gathered list shows that the history is another one than
+// before, or that its version proves nothing, in which case another list follows.
 func (r *Reflector[T]) listContradicts(version string) bool {
 	if r.unproven() || r.list.older.Name == "" && r.list.stranger.Name == "" {
 		return false
@@ -64,15 +67,17 @@ func (r *Reflector[T]) listContradicts(version string) bool {
 	return true
 }
 
-// noteNumbering records what a response shows of how the server numbers its states; newest is the newest version of an object in it. A collection that
-// is older than its own objects has a version that says nothing about it: a constant, the greatest text, or the number of something else.
+// noteNumbering records what a response shows of how the server numbers its states; newest is the
+// newest version of an object in it. A collection that is older than its own objects has a version
+// that says nothing about it: a constant, the greatest text, or the number of something else.
 func (r *Reflector[T]) noteNumbering(version, newest string) {
 	if object.OlderResourceVersion(version, newest) {
 		r.provesNothing(version, newest)
 	}
 }
 
-// provesNothing records that the versions of lists prove nothing. It stays like that, since later lists may not show it.
+// provesNothing records that the versions of lists prove nothing. It stays like that, since later
+// lists may not show it.
 func (r *Reflector[T]) provesNothing(list, state string) {
 	if r.status.unproven.Swap(true) {
 		return

@@ -15,18 +15,20 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// Sink receives the collection and its changes. Its methods are called on the goroutine that runs the reflector, one at a
-// time. By blocking, they exert backpressure on the server. A panic in them is recovered by Run, reported, and followed by
-// a relist. A deltafifo.Queue is a Sink.
+// Sink receives the collection and its changes. Its methods are called on the goroutine that runs
+// the reflector, one at a time. By blocking, they exert backpressure on the server. A panic in them
+// is recovered by Run, reported, and followed by a relist. A deltafifo.Queue is a Sink.
 type Sink[T object.Object] interface {
-	// Add receives changes in order, of type Added, Updated or Deleted, and the version that they bring the collection to;
-	// without changes it is a bookmark. After a reconnect some changes may be older than what the sink holds, and the sink
-	// must drop these. The sink takes ownership of the slice.
+	// Add receives changes in order, of type Added, Updated or Deleted, and the version that they
+	// bring the collection to; without changes it is a bookmark. After a reconnect some changes may
+	// be older than what the sink holds, and the sink must drop these. The sink takes ownership of
+	// the slice.
 	Add(deltas []object.Delta[T], resourceVersion string)
-	// Replace receives the complete collection at a version, in no particular order. If a key occurs
-	// twice, the later object counts. A version older than an earlier one means that the server's history was
-	// rewritten: the objects then count as they are, however old their versions. (Status.Rewrites has been increased by then,
-	// even if the new history has passed the old version already.) The sink takes ownership of the objects.
+	// Replace receives the complete collection at a version, in no particular order. If a key
+	// occurs twice, the later object counts. A version older than an earlier one means that the
+	// server's history was rewritten: the objects then count as they are, however old their
+	// versions. (Status.Rewrites has been increased by then, even if the new history has passed the
+	// old version already.) The sink takes ownership of the objects.
 	Replace(objects object.Collection[T], resourceVersion string)
 }
 
@@ -34,41 +36,46 @@ type Sink[T object.Object] interface {
 type Options[T object.Object] struct {
 	Source source.ListerWatcher[T]
 	Sink   Sink[T]
-	// Previous returns the object that the sink holds under a key; see source.Previous. It need not return every object. If it is
-	// nil, nothing is reused.
+	// Previous returns the object that the sink holds under a key; see source.Previous. It need not
+	// return every object. If it is nil, nothing is reused.
 	Previous source.Previous[T]
 	// Decode decodes in place of the source; see source.Decode. It may be nil.
 	Decode source.Decode[T]
-	// Held is like Previous but must return every object: it is used to keep the states of objects that cannot be decoded, and to find
-	// out whether the server went back in time. Nil means Previous.
+	// Held is like Previous but must return every object: it is used to keep the states of objects
+	// that cannot be decoded, and to find out whether the server went back in time. Nil means
+	// Previous.
 	Held source.Previous[T]
 	// NewGatherer returns a Gatherer for a list of about n objects. Nil means the function NewGatherer.
 	NewGatherer func(n int) Gatherer[T]
-	// Unnumbered says that the source does not number states, as fake clients do: versions prove nothing from the start; see
-	// Status.UnprovenVersions.
+	// Unnumbered says that the source does not number states, as fake clients do: versions prove
+	// nothing from the start; see Status.UnprovenVersions.
 	Unnumbered bool
 	// NoSharing says that the sink writes to the objects it gets; see source.ListOptions.
 	NoSharing bool
 
-	// Resource is the resource that Source serves. It is used in messages, by Peers, and to tell a missing resource from a wrong address.
+	// Resource is the resource that Source serves. It is used in messages, by Peers, and to tell a
+	// missing resource from a wrong address.
 	Resource schema.GroupVersionResource
 	// Name begins every message; the default is the resource and its group, such as "widgets.example.com".
 	Name string
-	// Logger receives the first failure, the first one for each other reason, then one line a minute with the number of failures
-	// since, and a line on recovery. A watch that is resumed immediately is only logged at Debug. Default: none.
+	// Logger receives the first failure, the first one for each other reason, then one line a
+	// minute with the number of failures since, and a line on recovery. A watch that is resumed
+	// immediately is only logged at Debug. Default: none.
 	Logger *slog.Logger
 	// OnError is called, on the goroutine that runs the reflector, for every failure and every skipped object or event.
 	OnError func(*Error)
 	// Peers is shared with the other reflectors of the same server; nil if there are none.
 	Peers *Peers
 
-	// Resume is called before the first request and returns what the sink already holds, if anything: the reflector then
-	// begins with a watch from there, after checking that the server has reached that version and has the same history. An error
-	// counts as a failed request, after which Resume is called again. It may be nil.
+	// Resume is called before the first request and returns what the sink already holds, if
+	// anything: the reflector then begins with a watch from there, after checking that the server
+	// has reached that version and has the same history. An error counts as a failed request, after
+	// which Resume is called again. It may be nil.
 	Resume func(ctx context.Context) (Contents, error)
-	// OnResume is called when a watch has been opened after Resume, unless the sink has had a list since. recent is the server's
-	// most recent version at the preceding check; "" if versions cannot be compared or the check was rejected. The server may still
-	// report on the watch that its version has expired. The context ends with the watch. It may be nil.
+	// OnResume is called when a watch has been opened after Resume, unless the sink has had a list
+	// since. recent is the server's most recent version at the preceding check; "" if versions
+	// cannot be compared or the check was rejected. The server may still report on the watch that
+	// its version has expired. The context ends with the watch. It may be nil.
 	OnResume func(watch context.Context, recent string)
 	// DisableWatchList fetches every collection with paged lists.
 	DisableWatchList bool
@@ -88,20 +95,24 @@ type Options[T object.Object] struct {
 
 // Contents describes what a sink holds before the reflector begins.
 type Contents struct {
-	// ResourceVersion is the version that the contents are current to. With "" and "0" the reflector begins with a list.
+	// ResourceVersion is the version that the contents are current to. With "" and "0" the
+	// reflector begins with a list.
 	ResourceVersion string
-	// Newest is the key of the most recently changed object, if there is one. The server's state of it shows whether the
-	// server was restored from a backup without that change, and has passed the version since.
+	// Newest is the key of the most recently changed object, if there is one. The server's state of
+	// it shows whether the server was restored from a backup without that change, and has passed
+	// the version since.
 	Newest object.Key
 	// List makes the reflector begin with a list nevertheless, which must not be older than ResourceVersion.
 	List bool
 }
 
-// Backoff says how long to wait after failures: Min after the first, Factor times longer after each further one without
-// progress in between, and each wait is extended by a random part of up to Jitter times the wait. No wait is longer than Max, except that
-// a missing permission is asked for again after at most twice as long, and that a server's Retry-After is obeyed.
-// Servers that do not respond and servers that respond with errors are backed off separately. The defaults are 800 ms, 1.5, 30 s
-// and 1: those of client-go, except that its factor of 2 leaves a longer remaining wait when an outage is over.
+// Backoff says how long to wait after failures: Min after the first, Factor times longer after each
+// further one without progress in between, and each wait is extended by a random part of up to
+// Jitter times the wait. No wait is longer than Max, except that a missing permission is asked for
+// again after at most twice as long, and that a server's Retry-After is obeyed. Servers that do not
+// respond and servers that respond with errors are backed off separately. The defaults are 800 ms,
+// 1.5, 30 s and 1: those of client-go, except that its factor of 2 leaves a longer remaining wait
+// when an outage is over.
 type Backoff struct {
 	Min, Max time.Duration
 	Factor   float64

@@ -13,7 +13,8 @@ type panicError struct {
 	source bool
 }
 
-// newPanicError returns a panic that is being recovered. A value that has the stack of another goroutine brings that along.
+// newPanicError returns a panic that is being recovered. A value that has the stack of another
+// goroutine brings that along.
 func newPanicError(value any) *panicError {
 	if elsewhere, ok := value.(interface{ Stack() []byte }); ok {
 		return &panicError{value: value, stack: elsewhere.Stack()}
@@ -33,8 +34,8 @@ func (c *counters) recoverSource(err *error) {
 	}
 }
 
-// recoverAndCount is deferred to recover and only count a panic: one in a logger or OnError, to which it cannot be reported, or in closing
-// a stream.
+// recoverAndCount is deferred to recover and only count a panic: one in a logger or OnError, to
+// which it cannot be reported, or in closing a stream.
 func (c *counters) recoverAndCount() {
 	if recover() != nil {
 		c.panics.Add(1)

@@ -13,7 +13,8 @@ const (
 	reconnectEvery = 20 * time.Millisecond // after their connection broke, or the server ended their watches
 	recoverEvery   = 80 * time.Millisecond // after an outage, when each may have to list
 	appearedEvery  = 5 * time.Millisecond  // after a resource has appeared, which few reflectors wait for
-	// maxTurns is the number of reflectors that are spaced out evenly. Additional ones pick a random time in the same period.
+	// maxTurns is the number of reflectors that are spaced out evenly. Additional ones pick a
+	// random time in the same period.
 	maxTurns = 50
 )
 
@@ -26,9 +27,10 @@ const (
 //     ResourceAppeared is called.
 //   - Once a list was faster than a WatchList, those of the same API group use lists for an hour.
 //
-// They retry one after the other, some hundredths of a second apart, also after a shared connection has broken. None waits longer for its
-// turn than it would have waited alone after a failure, and a reflector for which retrying early does not help returns to its own backoff.
-// The zero value is ready to use, and a nil *Peers shares nothing. All methods may be called from any goroutine.
+// They retry one after the other, some hundredths of a second apart, also after a shared connection
+// has broken. None waits longer for its turn than it would have waited alone after a failure, and a
+// reflector for which retrying early does not help returns to its own backoff. The zero value is
+// ready to use, and a nil *Peers shares nothing. All methods may be called from any goroutine.
 type Peers struct {
 	mu          sync.Mutex
 	waiting     map[*waiter]struct{}
@@ -80,9 +82,9 @@ type waiter struct {
 	wake chan time.Duration
 }
 
-// ResourceAppeared tells the reflectors of a resource that the server now serves it, for example because a
-// CustomResourceDefinition was established, or discovery lists the resource. Those that are waiting because it did not exist
-// retry immediately. An empty Version stands for all versions.
+// ResourceAppeared tells the reflectors of a resource that the server now serves it, for example
+// because a CustomResourceDefinition was established, or discovery lists the resource. Those that
+// are waiting because it did not exist retry immediately. An empty Version stands for all versions.
 func (p *Peers) ResourceAppeared(resource schema.GroupVersionResource) {
 	if p == nil {
 		return
@@ -97,7 +99,8 @@ func covers(a, b schema.GroupVersionResource) bool {
 	return a == b || a.Version == "" && a.GroupResource() == b.GroupResource()
 }
 
-// noteServed records that a request for a resource has succeeded; recovered says that the requests before it had failed.
+// noteServed records that a request for a resource has succeeded; recovered says that the requests
+// before it had failed.
 func (p *Peers) noteServed(resource schema.GroupVersionResource, recovered bool) {
 	if p == nil {
 		return

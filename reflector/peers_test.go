@@ -173,8 +173,8 @@ func TestPeersAfterAnOutage(t *testing.T) {
 	}
 }
 
-// When the connection of many reflectors breaks, the first reconnects immediately, and the others follow in turns. However many there are, it takes no
-// longer than a second.
+// When the connection of many reflectors breaks, the first reconnects immediately, and the others
+// follow in turns. However many there are, it takes no longer than a second.
 func TestPeersAfterABreak(t *testing.T) {
 	for _, n := range []int{50, 500} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) { breakFor(t, n) })
@@ -288,8 +288,8 @@ func (s *shared) forget() {
 	s.watching = map[string]time.Time{}
 }
 
-// A reflector that fails however often others succeed is not driven by them. One that never succeeded makes one kind of request; one that did
-// may make two, one right after the other.
+// A reflector that fails however often others succeed is not driven by them. One that never
+// succeeded makes one kind of request; one that did may make two, one right after the other.
 func TestPeersDoNotDrive(t *testing.T) {
 	for name, err := range map[string]error{"cut": io.ErrUnexpectedEOF, "500": errInternal, "404": errMissing} {
 		t.Run(name, func(t *testing.T) { drive(t, func(s *shared) { s.fail("things", err) }, func(*shared) {}, 120) })
@@ -297,8 +297,8 @@ func TestPeersDoNotDrive(t *testing.T) {
 	}
 }
 
-// drive counts the requests of one reflector in ten minutes in which another one recovers 300 times. The functions are called before the start
-// and after the first sync.
+// drive counts the requests of one reflector in ten minutes in which another one recovers 300
+// times. The functions are called before the start and after the first sync.
 func drive(t *testing.T, before, after func(*shared), most int) {
 	synctest.Test(t, func(t *testing.T) {
 		s, peers := &shared{errs: map[string]error{}}, new(reflector.Peers)

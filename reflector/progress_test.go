@@ -102,7 +102,8 @@ func (g *countedGatherer) Truncate(n int)                       { g.Items = g.It
 func (g *countedGatherer) Collection() object.Collection[thing] { return g.Items }
 func (g *countedGatherer) Close()                               { g.closed++ }
 
-// TestGatherersAreClosed once each: those that were handed over, those that were abandoned, and the one in progress at the end.
+// TestGatherersAreClosed once each: those that were handed over, those that were abandoned, and the
+// one in progress at the end.
 func TestGatherersAreClosed(t *testing.T) {
 	var made []*countedGatherer
 	opts := reflector.Options[thing]{NewGatherer: func(int) reflector.Gatherer[thing] {
@@ -213,7 +214,8 @@ func TestWatchListsThatFailAlways(t *testing.T) {
 	}
 }
 
-// TestSuccessOfOthersSaysNothing to a reflector with a server error: it waits out its own backoff, unless another one has recovered.
+// TestSuccessOfOthersSaysNothing to a reflector with a server error: it waits out its own backoff,
+// unless another one has recovered.
 func TestSuccessOfOthersSaysNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var peers reflector.Peers

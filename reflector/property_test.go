@@ -29,8 +29,8 @@ type replica struct {
 	base    string            // the version of the last Replace
 	version string
 	rewound bool // the next Replace may be older
-	// restored says that the server was restored from a backup. It may pass the old version before the reflector notices, in which case
-	// only older objects show it; the list's contents count.
+	// restored says that the server was restored from a backup. It may pass the old version before
+	// the reflector notices, in which case only older objects show it; the list's contents count.
 	restored atomic.Bool
 }
 
@@ -136,8 +136,8 @@ func seeds(t *testing.T, n int, test func(t *testing.T, seed uint64)) {
 
 func seeded(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
 
-// TestConvergence makes a server misbehave at random while its objects change, and perhaps restores it from a backup; then
-// it lets it recover.
+// TestConvergence makes a server misbehave at random while its objects change, and perhaps restores
+// it from a backup; then it lets it recover.
 func TestConvergence(t *testing.T) { seeds(t, 25, converge) }
 
 func converge(t *testing.T, seed uint64) {
@@ -238,8 +238,8 @@ func TestRequestsAreBounded(t *testing.T) {
 	}
 }
 
-// TestRequestsAreBoundedAtRandom has servers that respond in all kinds of ways in any order, including news. None gets more
-// than one request a second in the long run.
+// TestRequestsAreBoundedAtRandom has servers that respond in all kinds of ways in any order,
+// including news. None gets more than one request a second in the long run.
 func TestRequestsAreBoundedAtRandom(t *testing.T) {
 	errs := []error{errExpired, errInternal, errBusy, errInvalid, errTooLarge, errForbidden, errMissing, syscall.ECONNREFUSED, io.ErrUnexpectedEOF,
 		io.EOF, errors.New("garbage")}

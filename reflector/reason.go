@@ -69,7 +69,8 @@ const (
 	// Rewritten: the server has another history than before, as after a restore from a backup. The collection is listed
 	// from scratch.
 	Rewritten Reason = "history rewritten"
-	// Diverged: the sink was found to differ from the server, see Reflector.Relist. The collection is listed from scratch.
+	// Diverged: the sink was found to differ from the server, see Reflector.Relist. The collection
+	// is listed from scratch.
 	Diverged Reason = "differs from the server"
 	// Panicked: the sink, or another function that was passed to the reflector, panicked.
 	Panicked Reason = "panic"

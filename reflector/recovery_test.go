@@ -178,8 +178,9 @@ func (o *outages) Watch(ctx context.Context, opts source.WatchOptions[thing]) (s
 	return o.proxy.Watch(ctx, opts)
 }
 
-// TestRandomFaults has short outages of all kinds, one after the other. In every quiet period of five seconds the watch has to
-// recover, except for a few that follow a series of outages, and in the longer one at the end the sink has to match the server.
+// TestRandomFaults has short outages of all kinds, one after the other. In every quiet period of
+// five seconds the watch has to recover, except for a few that follow a series of outages, and in
+// the longer one at the end the sink has to match the server.
 func TestRandomFaults(t *testing.T) {
 	faults := []error{syscall.ECONNREFUSED, io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, errInternal, errExpired,
 		apierrors.NewTooManyRequests("busy", 1), apierrors.NewServiceUnavailable("starting")}

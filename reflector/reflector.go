@@ -55,8 +55,9 @@ func (p Phase) String() string {
 
 // Reflector keeps its sink in sync with one collection.
 //
-// Run and Step must be called from one goroutine. Status, Phase and Relist may be called from any. The fields below are the machine's
-// state; what other goroutines may see of it is copied to status.
+// Run and Step must be called from one goroutine. Status, Phase and Relist may be called from any.
+// The fields below are the machine's state; what other goroutines may see of it is copied to
+// status.
 type Reflector[T object.Object] struct {
 	opts   Options[T] // with defaults
 	status counters
@@ -66,7 +67,8 @@ type Reflector[T object.Object] struct {
 	phase Phase
 	// resume makes Starting call Options.Resume and continue from its contents.
 	resume bool
-	// resumed is set from then on until the sink gets a list. newest is Contents.Newest, recent the server's version at the last check.
+	// resumed is set from then on until the sink gets a list. newest is Contents.Newest, recent the
+	// server's version at the last check.
 	resumed bool
 	newest  object.Key
 	recent  string
@@ -122,9 +124,9 @@ func New[T object.Object](opts Options[T]) (*Reflector[T], error) {
 	return r, nil
 }
 
-// Run runs the reflector until ctx ends, and returns the cause of that. It survives failures of the server and the network, and
-// panics in functions that it calls, which are reported as Errors and followed by a relist. When it returns, everything that it
-// started has ended.
+// Run runs the reflector until ctx ends, and returns the cause of that. It survives failures of the
+// server and the network, and panics in functions that it calls, which are reported as Errors and
+// followed by a relist. When it returns, everything that it started has ended.
 func (r *Reflector[T]) Run(ctx context.Context) error {
 	defer r.stop()
 	for {
@@ -302,8 +304,8 @@ func (r *Reflector[T]) noteContact() {
 	}
 }
 
-// Seen records that the sink has got objects up to version from a list that was abandoned, so that the next list must not be older. It is
-// to be called in a Gatherer's Close.
+// Seen records that the sink has got objects up to version from a list that was abandoned, so that
+// the next list must not be older. It is to be called in a Gatherer's Close.
 func (r *Reflector[T]) Seen(version string) { r.advance(version) }
 
 // advance records that the sink has everything up to version.

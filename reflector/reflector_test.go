@@ -191,7 +191,8 @@ func TestStatusOfAMuteServer(t *testing.T) {
 	}
 }
 
-// The times of a status do not change with the wall clock: they have a reading of the monotonic one, which their text shows.
+// The times of a status do not change with the wall clock: they have a reading of the monotonic
+// one, which their text shows.
 func TestStatusTimesAreMonotonic(t *testing.T) {
 	s := &script{answers: []answer{page("5", ""), failed(errInternal)}}
 	r, err := reflector.New(reflector.Options[thing]{Source: s, Sink: s, DisableWatchList: true})

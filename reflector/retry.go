@@ -15,21 +15,24 @@ const (
 	// maxWakes is how often in a row peers may end a wait early without success. A list that a proxy always cuts off
 	// fails however often others succeed.
 	maxWakes = 3
-	// maxObeyed is how often in a row a Retry-After alone decides how long to wait. After that the wait also grows: the server is not just
-	// busy for a moment. client-go's waits grow too, after every ten requests, and are longer by then.
+	// maxObeyed is how often in a row a Retry-After alone decides how long to wait. After that the
+	// wait also grows: the server is not just busy for a moment. client-go's waits grow too, after
+	// every ten requests, and are longer by then.
 	maxObeyed = 30
 	// forbiddenFactor lengthens the longest wait for a permission, which somebody has to grant.
 	forbiddenFactor = 2
 
-	// Whatever the server responds, the reflector's requests are limited to a burst of requestBurst and then one per
-	// requestEvery, and its relists to a burst of relistBurst and then one per relistEvery. Full pages of a list are not counted.
-	// If the backoff allows no wait as long as requestEvery, both intervals are shorter in proportion.
+	// Whatever the server responds, the reflector's requests are limited to a burst of requestBurst
+	// and then one per requestEvery, and its relists to a burst of relistBurst and then one per
+	// relistEvery. Full pages of a list are not counted. If the backoff allows no wait as long as
+	// requestEvery, both intervals are shorter in proportion.
 	requestBurst, requestEvery = 5, time.Second
 	relistBurst, relistEvery   = 5, 10 * time.Second
 )
 
-// retry picks the waits between requests. Waits grow with consecutive failures, separately for a server that
-// responds and one that does not, so that the first error responses after an outage do not incur the outage's long wait.
+// retry picks the waits between requests. Waits grow with consecutive failures, separately for a
+// server that responds and one that does not, so that the first error responses after an outage do
+// not incur the outage's long wait.
 type retry struct {
 	Backoff
 	peers *Peers
@@ -92,7 +95,8 @@ func (t *retry) atOnce(err error) time.Duration {
 	}
 }
 
-// waitForTurn returns how long to wait for this reflector's turn among its peers, after an event that affects all of them.
+// waitForTurn returns how long to wait for this reflector's turn among its peers, after an event
+// that affects all of them.
 func (t *retry) waitForTurn(every time.Duration) time.Duration {
 	if t.Jitter == 0 {
 		return 0
@@ -103,8 +107,8 @@ func (t *retry) waitForTurn(every time.Duration) time.Duration {
 	return t.spread(maxTurns * every)
 }
 
-// grow lengthens a wait and returns it with jitter. Including jitter, no wait exceeds longest: at the maximum, jitter shortens the
-// wait instead, so that the waits of many reflectors still differ.
+// grow lengthens a wait and returns it with jitter. Including jitter, no wait exceeds longest: at
+// the maximum, jitter shortens the wait instead, so that the waits of many reflectors still differ.
 func (t *retry) grow(wait *time.Duration, longest time.Duration) time.Duration {
 	if *wait == 0 {
 		*wait = t.Min

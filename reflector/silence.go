@@ -7,12 +7,13 @@ import (
 )
 
 const (
-	// minSilenceLimit is how long a watch may be silent before it counts as stalled, if the server sends bookmarks, which it does about
-	// once a minute.
+	// minSilenceLimit is how long a watch may be silent before it counts as stalled, if the server
+	// sends bookmarks, which it does about once a minute.
 	minSilenceLimit = 150 * time.Second
 	// missedBookmarks is how many bookmarks have to be missing if a server sends them less often.
 	missedBookmarks = 2.5
-	// minBookmarkGap is how far apart two bookmarks of a watch have to be to show that the server sends them periodically.
+	// minBookmarkGap is how far apart two bookmarks of a watch have to be to show that the server
+	// sends them periodically.
 	minBookmarkGap = 10 * time.Second
 )
 
@@ -20,14 +21,16 @@ const (
 const maxDoublings = 3
 
 const (
-	// deafWatches is how many watches in a row have to end without having brought anything, and deafTime how long the server has to
-	// have something that the sink lacks, for a list to follow in place of the next watch. A watch that was abandoned because
-	// it was silent for too long is reason enough.
+	// deafWatches is how many watches in a row have to end without having brought anything, and
+	// deafTime how long the server has to have something that the sink lacks, for a list to follow
+	// in place of the next watch. A watch that was abandoned because it was silent for too long is
+	// reason enough.
 	deafWatches = 2
 	deafTime    = 2 * time.Minute
 )
 
-// deafness tracks watches that bring nothing, and how long to wait for them: a proxy may hold back what the server sends.
+// deafness tracks watches that bring nothing, and how long to wait for them: a proxy may hold back
+// what the server sends.
 type deafness struct {
 	watches   int   // the number of consecutive watches that brought nothing
 	stalled   bool  // the last one was abandoned because it was silent
@@ -45,7 +48,8 @@ func (d *deafness) listDue(oldest sighting, now time.Time) bool {
 	return d.stalled || d.watches >= deafWatches && now.Sub(oldest.at) >= deafTime
 }
 
-// listed records a list. If a watch was abandoned before, the next one gets more time: it might have brought something later.
+// listed records a list. If a watch was abandoned before, the next one gets more time: it might
+// have brought something later.
 func (d *deafness) listed() {
 	if d.stalled {
 		d.doublings = min(d.doublings+1, maxDoublings)
@@ -53,7 +57,8 @@ func (d *deafness) listed() {
 	d.watches, d.stalled = 0, false
 }
 
-// noteWatchEnd records the end of a watch, or of the attempt to open one if w is nil; stalled says that it was abandoned because it was silent.
+// noteWatchEnd records the end of a watch, or of the attempt to open one if w is nil; stalled says
+// that it was abandoned because it was silent.
 func (r *Reflector[T]) noteWatchEnd(w *watching[T], stalled bool) {
 	d := &r.deafness
 	d.stalled = stalled
@@ -91,7 +96,8 @@ func (b *bookmarkRhythm) note(now time.Time) {
 	b.last = now
 }
 
-// silenceLimit returns how long a watch may be silent; 0 if there is no limit because the server has sent no bookmarks so far.
+// silenceLimit returns how long a watch may be silent; 0 if there is no limit because the server
+// has sent no bookmarks so far.
 func (b *bookmarkRhythm) silenceLimit() time.Duration {
 	if b.longest == 0 {
 		return 0

@@ -155,7 +155,8 @@ func TestRelist(t *testing.T) {
 	}
 }
 
-// TestWatchesThatEndWithoutNews on a server that does have news: now and then a list follows in place of the next watch.
+// TestWatchesThatEndWithoutNews on a server that does have news: now and then a list follows in
+// place of the next watch.
 func TestWatchesThatEndWithoutNews(t *testing.T) {
 	for _, lasts := range []time.Duration{2 * time.Second, 30 * time.Second, 80 * time.Second, 4 * time.Minute} {
 		synctest.Test(t, func(t *testing.T) {

@@ -28,14 +28,15 @@ type Skipped struct {
 	Since time.Time
 }
 
-// skipped holds the skipped objects of the sink's collection. The same rule applies to lists and watches: the sink's state
-// of an object is kept until there is a later state, a deletion, or a list without the key.
+// skipped holds the skipped objects of the sink's collection. The same rule applies to lists and
+// watches: the sink's state of an object is kept until there is a later state, a deletion, or a
+// list without the key.
 type skipped[T object.Object] struct {
 	objects map[object.Key]Skipped
 	// These say that objects were added since they were announced, and that any changed since they were published.
 	added, changed bool
-	// relistAt is when to relist because of an event whose object cannot be identified, or a stranger; zero if there is none. relisted is when
-	// that last happened.
+	// relistAt is when to relist because of an event whose object cannot be identified, or a
+	// stranger; zero if there is none. relisted is when that last happened.
 	relistAt, relisted time.Time
 }
 
@@ -51,8 +52,8 @@ func (s *skipped[T]) add(key object.Key, err error) {
 	s.added, s.changed = true, true
 }
 
-// clear records that an object has come in a state of the given version, or is gone. An event that is older than the skipped state, which a
-// server may repeat, changes nothing.
+// clear records that an object has come in a state of the given version, or is gone. An event that
+// is older than the skipped state, which a server may repeat, changes nothing.
 func (s *skipped[T]) clear(key object.Key, version string) {
 	if len(s.objects) == 0 {
 		return
@@ -65,8 +66,9 @@ func (s *skipped[T]) clear(key object.Key, version string) {
 	s.changed = true
 }
 
-// announceSkipped adds newly skipped objects to the status. It is called before the sink gets what came with them, and publishSkipped after that.
-// So an object that the server has is always in the sink or named in the status, whichever of the two is looked at last.
+// announceSkipped adds newly skipped objects to the status. It is called before the sink gets what
+// came with them, and publishSkipped after that. So an object that the server has is always in the
+// sink or named in the status, whichever of the two is looked at last.
 func (r *Reflector[T]) announceSkipped() {
 	s := &r.skipped
 	if !s.added {
@@ -92,8 +94,8 @@ func (r *Reflector[T]) publishSkipped() {
 	}
 }
 
-// Skipped returns what is wrong with the object under key if its present state could not be decoded. It may be called from any goroutine and takes
-// no lock.
+// Skipped returns what is wrong with the object under key if its present state could not be
+// decoded. It may be called from any goroutine and takes no lock.
 func (r *Reflector[T]) Skipped(key object.Key) (Skipped, bool) {
 	st := r.status.skipped.Load()
 	if st == nil {
@@ -103,8 +105,8 @@ func (r *Reflector[T]) Skipped(key object.Key) (Skipped, bool) {
 	return entry, ok
 }
 
-// AllSkipped returns all objects whose present state could not be decoded, sorted by key; Status names the first of them. It may be called from any
-// goroutine and takes no lock.
+// AllSkipped returns all objects whose present state could not be decoded, sorted by key; Status
+// names the first of them. It may be called from any goroutine and takes no lock.
 func (r *Reflector[T]) AllSkipped() []Skipped {
 	st := r.status.skipped.Load()
 	if st == nil {
@@ -194,8 +196,9 @@ func (r *Reflector[T]) held(key object.Key) (obj T, ok bool) {
 	return r.opts.Held(key)
 }
 
-// skipEvent skips an event of a watch that cannot be decoded. A deletion still deletes the last known state. An event that is older than that state,
-// which a server may repeat, says nothing about the object.
+// skipEvent skips an event of a watch that cannot be decoded. A deletion still deletes the last
+// known state. An event that is older than that state, which a server may repeat, says nothing
+// about the object.
 func (r *Reflector[T]) skipEvent(b *changes[T], ev source.Event[T], left int) {
 	e, keyed := objectError(ev.Err)
 	r.reportInvalid(ev.Err, keyed)
@@ -217,7 +220,8 @@ func (r *Reflector[T]) skipEvent(b *changes[T], ev source.Event[T], left int) {
 	}
 }
 
-// lastState returns the last known state of an object: from the same batch, or else from the sink. It is not ok if there is none.
+// lastState returns the last known state of an object: from the same batch, or else from the sink.
+// It is not ok if there is none.
 func (r *Reflector[T]) lastState(b *changes[T], key object.Key) (obj T, ok bool) {
 	for _, d := range slices.Backward(b.deltas) {
 		if d.Key == key {
@@ -227,7 +231,8 @@ func (r *Reflector[T]) lastState(b *changes[T], key object.Key) (obj T, ok bool)
 	return r.held(key)
 }
 
-// lostEvents records whether the sink is missing an event whose object cannot be identified, which leads to a relist at most every lostEvery.
+// lostEvents records whether the sink is missing an event whose object cannot be identified, which
+// leads to a relist at most every lostEvery.
 func (r *Reflector[T]) lostEvents(lost bool) {
 	s := &r.skipped
 	now := time.Now()
@@ -248,7 +253,8 @@ func (r *Reflector[T]) lostEvents(lost bool) {
 	}
 }
 
-// relistSoon schedules a relist because of a stranger, when others have had the time to come, and at most every lostEvery.
+// relistSoon schedules a relist because of a stranger, when others have had the time to come, and
+// at most every lostEvery.
 func (r *Reflector[T]) relistSoon() {
 	s := &r.skipped
 	if !s.relistAt.IsZero() {

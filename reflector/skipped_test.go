@@ -220,8 +220,8 @@ func TestSkippedStatus(t *testing.T) {
 	}
 }
 
-// What a server repeats changes nothing: neither does an older state show that an object can be decoded again, nor one that cannot be decoded that a
-// later one is not held.
+// What a server repeats changes nothing: neither does an older state show that an object can be
+// decoded again, nor one that cannot be decoded that a later one is not held.
 func TestRepeatedEventsOfSkippedObjects(t *testing.T) {
 	s := &script{answers: []answer{stream(got(added("a@1"), added("b@2"), initialEnd("5")), got(invalid(source.Modified, "a@8"), modified("b@9")),
 		got(modified("a@6"), deleted("a@7"), invalid(source.Modified, "b@7")))}}
@@ -231,7 +231,8 @@ func TestRepeatedEventsOfSkippedObjects(t *testing.T) {
 	}
 }
 
-// A relist because of a lost event that has to wait does not count as a silent watch, and until then the problem remains, even if the watch goes on.
+// A relist because of a lost event that has to wait does not count as a silent watch, and until
+// then the problem remains, even if the watch goes on.
 func TestStatusOfALaterRelist(t *testing.T) {
 	anyObject := event{Type: source.Invalid, Err: errors.New("not a thing")}
 	at := func(d time.Duration) reflector.Status {
@@ -247,7 +248,8 @@ func TestStatusOfALaterRelist(t *testing.T) {
 	}
 }
 
-// The problem of a lost event remains until the relist even if the watch counts as working by then, after one that failed.
+// The problem of a lost event remains until the relist even if the watch counts as working by then,
+// after one that failed.
 func TestStatusOfALostEventAfterAFailedWatch(t *testing.T) {
 	anyObject := event{Type: source.Invalid, Err: errors.New("not a thing")}
 	s := &script{answers: []answer{stream(got(initialEnd("5")), got(anyObject)), stream(got(initialEnd("8")), end(errInternal)),
@@ -275,7 +277,8 @@ func TestManySkippedObjects(t *testing.T) {
 	}
 }
 
-// TestPagesOfSkippedObjects: pages of nothing else are neither empty nor a standstill, however many there are, and however slowly they come.
+// TestPagesOfSkippedObjects: pages of nothing else are neither empty nor a standstill, however many
+// there are, and however slowly they come.
 func TestPagesOfSkippedObjects(t *testing.T) {
 	for name, tt := range map[string]struct {
 		pages int

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Status is a reflector's state at one moment. The fields are read one after the other,
-// so they need not be from exactly the same moment. Times carry a monotonic clock reading, so changes of the wall clock do not
-// affect how long ago they were.
+// Status is a reflector's state at one moment. The fields are read one after the other, so they
+// need not be from exactly the same moment. Times carry a monotonic clock reading, so changes of
+// the wall clock do not affect how long ago they were.
 type Status struct {
 	Phase Phase
 	// WatchList is set if the collection is fetched with WatchLists, not with paged lists.
@@ -18,8 +18,9 @@ type Status struct {
 	// Gathered is the number of objects that the running list has delivered so far, or that the last one had.
 	Gathered int
 
-	// Counters only grow. Those of data for the sink are increased before the sink gets them. Lists counts collections, Relists
-	// all of these but the first. Rewrites counts how often the server's history was found to be rewritten.
+	// Counters only grow. Those of data for the sink are increased before the sink gets them. Lists
+	// counts collections, Relists all of these but the first. Rewrites counts how often the
+	// server's history was found to be rewritten.
 	Lists, Relists, Rewrites uint64
 	// Watches counts the opened watches, Stalls those that were abandoned because they had gone silent.
 	Watches, Stalls uint64
@@ -31,24 +32,27 @@ type Status struct {
 	// Errors counts failed requests and streams, Failures the present consecutive ones.
 	Errors   uint64
 	Failures int
-	// Problem is the present problem: the last failure, until a request of the same kind succeeds; nil if there is none.
+	// Problem is the present problem: the last failure, until a request of the same kind succeeds;
+	// nil if there is none.
 	Problem *Error
 	// LastError is the last failure, or nil; it is kept after recovery.
 	LastError *Error
-	// Skipped holds the first, by key, of the objects whose present state could not be decoded, and SkippedTotal is the number of
-	// all of them. The sink keeps their last known states.
+	// Skipped holds the first, by key, of the objects whose present state could not be decoded, and
+	// SkippedTotal is the number of all of them. The sink keeps their last known states.
 	Skipped      []Skipped
 	SkippedTotal int
-	// UnprovenVersions is set with Options.Unnumbered, and once the server has sent a list that is older than objects in it, so that its lists' versions prove nothing. The sink
-	// must then take each list as it is, whatever the versions of its objects.
+	// UnprovenVersions is set with Options.Unnumbered, and once the server has sent a list that is
+	// older than objects in it, so that its lists' versions prove nothing. The sink must then take
+	// each list as it is, whatever the versions of its objects.
 	UnprovenVersions bool
-	// LostEvents is set while the sink is missing events whose objects cannot be identified, until the next list. SkippedTotal and
-	// LostEvents apply to the sink's contents at ResourceVersion.
+	// LostEvents is set while the sink is missing events whose objects cannot be identified, until
+	// the next list. SkippedTotal and LostEvents apply to the sink's contents at ResourceVersion.
 	LostEvents bool
 
-	// ServerVersion is the oldest version that a check has shown the server to have and that the sink has not reached since BehindSince, the time of
-	// that check; both are zero if there is none. A check precedes a watch after an outage or a long silence. That the server
-	// responds to it does not mean that the watch delivers anything.
+	// ServerVersion is the oldest version that a check has shown the server to have and that the
+	// sink has not reached since BehindSince, the time of that check; both are zero if there is
+	// none. A check precedes a watch after an outage or a long silence. That the server responds to
+	// it does not mean that the watch delivers anything.
 	ServerVersion string
 	BehindSince   time.Time
 

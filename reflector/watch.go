@@ -31,19 +31,22 @@ type watching[T object.Object] struct {
 	opened  time.Time     // when it was requested: some proxies respond only with the first event
 	since   time.Time     // when changes could first be expected: opened, or the end of the initial events
 	timeout time.Duration // as requested from the server
-	// synthetic is set while all events may be synthetic ones for the current state, in no particular order: in a watch that began
-	// at no particular version. Their versions do not show how far the watch has got.
+	// synthetic is set while all events may be synthetic ones for the current state, in no
+	// particular order: in a watch that began at no particular version. Their versions do not show
+	// how far the watch has got.
 	synthetic bool
 	// gotNews is set once the watch has brought the sink to a newer version.
 	gotNews bool
 	// from is the version at which the watch began.
 	from string
-	// historyConfirmed is set once the server has shown that its history reaches from: by a list or check right before, by a check
-	// beside the watch, or by anything not older that the watch delivers. A watch that begins at a future version is silent.
+	// historyConfirmed is set once the server has shown that its history reaches from: by a list or
+	// check right before, by a check beside the watch, or by anything not older that the watch
+	// delivers. A watch that begins at a future version is silent.
 	historyConfirmed atomic.Bool
 	// confirmation runs the check beside the watch; nil if there is none.
 	confirmation *time.Timer
-	// silentSince is when the watch last brought something, or was opened, and longestSilence the longest time without anything before.
+	// silentSince is when the watch last brought something, or was opened, and longestSilence the
+	// longest time without anything before.
 	silentSince    time.Time
 	longestSilence time.Duration
 	// hedge is nil unless this is a WatchList.
@@ -210,8 +213,8 @@ func (r *Reflector[T]) deliver(batch []source.Event[T]) {
 	}
 }
 
-// reachesLast reports whether a batch shows that the server's history reaches last: a server that was restored from a backup may send what
-// is older than that.
+// reachesLast reports whether a batch shows that the server's history reaches last: a server that
+// was restored from a backup may send what is older than that.
 func (r *Reflector[T]) reachesLast(batch []source.Event[T]) bool {
 	return slices.ContainsFunc(batch, func(ev source.Event[T]) bool { return !r.behind(ev.ResourceVersion) })
 }
@@ -302,9 +305,9 @@ func (r *Reflector[T]) watchEnded(ctx context.Context, err error) {
 	}
 }
 
-// watchFailed chooses between resuming the watch, as long as its version is usable, and a relist. After a watch
-// that had proved to work, or if its version has expired for the first time, that follows immediately. After an outage, or a long silence,
-// the server is checked first.
+// watchFailed chooses between resuming the watch, as long as its version is usable, and a relist.
+// After a watch that had proved to work, or if its version has expired for the first time, that
+// follows immediately. After an outage, or a long silence, the server is checked first.
 func (r *Reflector[T]) watchFailed(err error, outage, proven bool) {
 	reason := reasonOf(err)
 	next := r.phaseAfterWatch(err, reason)
@@ -321,8 +324,9 @@ func (r *Reflector[T]) watchFailed(err error, outage, proven bool) {
 	r.fail(err, next)
 }
 
-// orRelist returns next, or Starting if that would resume a watch from no particular version, or from one that proves nothing. The first kind begins
-// with the current objects, so what was deleted in between would stay in the sink.
+// orRelist returns next, or Starting if that would resume a watch from no particular version, or
+// from one that proves nothing. The first kind begins with the current objects, so what was deleted
+// in between would stay in the sink.
 func (r *Reflector[T]) orRelist(next Phase) Phase {
 	if isUnset(r.last) || r.unproven() {
 		return Starting

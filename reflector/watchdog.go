@@ -9,8 +9,8 @@ import (
 // errStalled is the cause with which a watchdog cancels a request.
 var errStalled = errors.New("the server went silent, or kept the request open for longer than requested; the request was abandoned")
 
-// unconfirmedError ends a watch because the check beside it could not confirm that it will bring all changes: it failed, or found the server
-// at an older version.
+// unconfirmedError ends a watch because the check beside it could not confirm that it will bring
+// all changes: it failed, or found the server at an older version.
 type unconfirmedError struct {
 	err     error
 	version string
@@ -45,7 +45,8 @@ func (w *watchdog) stop() {
 	w.cancel(nil)
 }
 
-// explain returns why the request was canceled, if that is errStalled or another error of this package, and err otherwise.
+// explain returns why the request was canceled, if that is errStalled or another error of this
+// package, and err otherwise.
 func (w *watchdog) explain(err error) error {
 	cause := context.Cause(w.ctx)
 	if _, unconfirmed := cause.(unconfirmedError); unconfirmed || cause == errStalled || cause == errListFaster {

@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	// watchListAgain is the interval for retrying WatchList with a server that did not support it. Relists are rare, so retrying
-	// costs next to nothing, and the server may have been upgraded.
+	// watchListAgain is the interval for retrying WatchList with a server that did not support it.
+	// Relists are rare, so retrying costs next to nothing, and the server may have been upgraded.
 	watchListAgain = time.Hour
-	// initialEventsGrace is how long the bookmark that ends the initial events may take after the first event that is not an
-	// initial one. Servers that support WatchList send it at that moment; a server that ignores the request for initial events
-	// never does.
+	// initialEventsGrace is how long the bookmark that ends the initial events may take after the
+	// first event that is not an initial one. Servers that support WatchList send it at that
+	// moment; a server that ignores the request for initial events never does.
 	initialEventsGrace = 30 * time.Second
 	// maxInitialEventsTime limits the time for all initial events, in units of StallTimeout.
 	maxInitialEventsTime = 10
@@ -44,7 +44,8 @@ type listMethod struct {
 	forbidden int
 }
 
-// watchListEvery is how often WatchList is tried as well, in lists, while both are forbidden. Usually the same permission is missing.
+// watchListEvery is how often WatchList is tried as well, in lists, while both are forbidden.
+// Usually the same permission is missing.
 const watchListEvery = 4
 
 // listFailed records that a list has failed.
@@ -200,8 +201,8 @@ func (r *Reflector[T]) watchListFailed(err error, begun bool) {
 	r.fail(err, Starting)
 }
 
-// refused reports whether a WatchList failed in a way in which a list may not: because it is not supported, or because only
-// lists are permitted.
+// refused reports whether a WatchList failed in a way in which a list may not: because it is not
+// supported, or because only lists are permitted.
 func refused(err error) bool {
 	if errors.Is(err, errors.ErrUnsupported) {
 		return true

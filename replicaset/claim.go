@@ -15,8 +15,9 @@ import (
 	"github.com/tidings/tidings/controller"
 )
 
-// claim adopts orphans that match the owner's selector, releases pods that no longer match, and returns the pods that the owner
-// owns afterwards. candidates are the owner's pods and the orphans in its namespace.
+// claim adopts orphans that match the owner's selector, releases pods that no longer match, and
+// returns the pods that the owner owns afterwards. candidates are the owner's pods and the orphans
+// in its namespace.
 func (e *engine[O]) claim(ctx context.Context, owner O, want spec, candidates []*corev1.Pod) ([]*corev1.Pod, error) {
 	var claimed []*corev1.Pod
 	var errs []error
@@ -43,8 +44,9 @@ func (e *engine[O]) claim(ctx context.Context, owner O, want spec, candidates []
 	return claimed, errors.Join(errs...)
 }
 
-// checkOwnerOnce returns a function that, on its first call, reads the owner from the server, and returns an error unless that is the
-// same object and not being deleted. An owner whose pods the garbage collector is orphaning must not adopt them again.
+// checkOwnerOnce returns a function that, on its first call, reads the owner from the server, and
+// returns an error unless that is the same object and not being deleted. An owner whose pods the
+// garbage collector is orphaning must not adopt them again.
 func (e *engine[O]) checkOwnerOnce(ctx context.Context, owner O) func() error {
 	var checked bool
 	var result error

@@ -36,8 +36,9 @@ type engine[O object.Object] struct {
 
 	expectations    *expectations
 	unknownOutcomes unknownOutcomes
-	// noTerminating is set if the server dropped terminatingReplicas from the last status, as older servers do. Then that
-	// number alone is no reason to write a status; the others still have it, which shows when the server keeps it.
+	// noTerminating is set if the server dropped terminatingReplicas from the last status, as older
+	// servers do. Then that number alone is no reason to write a status; the others still have it,
+	// which shows when the server keeps it.
 	noTerminating atomic.Bool
 }
 
@@ -148,8 +149,9 @@ func (e *engine[O]) finish(ctx context.Context, owner O, want spec, pods []*core
 	}
 }
 
-// conflictRetry is the maximum time until an owner is reconciled again whose status could not be written because of a conflict.
-// Usually the conflicting change triggers that as soon as the cache has it; before that, a retry would fail as well.
+// conflictRetry is the maximum time until an owner is reconciled again whose status could not be
+// written because of a conflict. Usually the conflicting change triggers that as soon as the cache
+// has it; before that, a retry would fail as well.
 const conflictRetry = 5 * time.Second
 
 func filter(pods []*corev1.Pod, keep func(*corev1.Pod) bool) []*corev1.Pod {
@@ -204,8 +206,8 @@ func (e *engine[O]) writeStatus(ctx context.Context, owner O, want spec, result 
 	return nil
 }
 
-// related returns the pods of all owners with the same controller, for counting the related pods on each node. If the owner has no
-// controller, these are its own pods.
+// related returns the pods of all owners with the same controller, for counting the related pods on
+// each node. If the owner has no controller, these are its own pods.
 func (e *engine[O]) related(owner O, own []*corev1.Pod) []*corev1.Pod {
 	ref := metav1.GetControllerOfNoCopy(owner)
 	if ref == nil {

@@ -98,7 +98,8 @@ func TestLostAnswersOvershootNothing(t *testing.T) {
 	})
 }
 
-// TestRecoversSoonFromALongOutage disconnects the server for an hour: the owner must not wait for another one after that.
+// TestRecoversSoonFromALongOutage disconnects the server for an hour: the owner must not wait for
+// another one after that.
 func TestRecoversSoonFromALongOutage(t *testing.T) {
 	in(t, 0, func(t *testing.T, l *lab) {
 		l.setFault(func(string) error { return errBroken })

@@ -14,8 +14,9 @@ import (
 // is scaled nevertheless. It is a last resort against a cache that never catches up.
 const expectationTimeout = 5 * time.Minute
 
-// expectationRecheck is how often an owner with unfulfilled expectations is rechecked. It only matters for pods that were created
-// and deleted without a notification: every other pod triggers its owner by itself.
+// expectationRecheck is how often an owner with unfulfilled expectations is rechecked. It only
+// matters for pods that were created and deleted without a notification: every other pod triggers
+// its owner by itself.
 const expectationRecheck = 5 * time.Second
 
 // podCache is the part of the pods' informer that expectations need.
@@ -24,9 +25,10 @@ type podCache interface {
 	ResourceVersionIn(namespace string) string
 }
 
-// expectations tracks, for each owner, which of its own writes the cache has yet to show. An owner is not scaled while
-// some are outstanding, because its pods would be miscounted. The idea and the timeout are from upstream, which counts
-// events. Here the cache is checked instead, so that a pod which was created and deleted unnoticed leaves no expectation behind.
+// expectations tracks, for each owner, which of its own writes the cache has yet to show. An owner
+// is not scaled while some are outstanding, because its pods would be miscounted. The idea and the
+// timeout are from upstream, which counts events. Here the cache is checked instead, so that a pod
+// which was created and deleted unnoticed leaves no expectation behind.
 //
 // The read-your-writes gate checks the same before, and delays the whole reconcile, but only for seconds.
 //
@@ -78,8 +80,9 @@ func (e *expectations) expect(owner object.Key, uid types.UID) *expected {
 	return x
 }
 
-// fulfilled reports whether the owner may be scaled: the cache shows everything that is expected, or the timeout has passed. An
-// owner that was deleted and created again starts without expectations. If the owner may not be scaled, wait is the time until the next check.
+// fulfilled reports whether the owner may be scaled: the cache shows everything that is expected,
+// or the timeout has passed. An owner that was deleted and created again starts without
+// expectations. If the owner may not be scaled, wait is the time until the next check.
 func (e *expectations) fulfilled(owner object.Key, uid types.UID) (ok bool, wait time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

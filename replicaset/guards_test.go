@@ -84,8 +84,8 @@ func ownPod(name string, version int) *corev1.Pod {
 	return p
 }
 
-// TestBothGuardsKnowEveryWrite checks each of the two guards against counts that lack own writes: what the expectations wait for after a
-// write, and whether the gate holds the owner back.
+// TestBothGuardsKnowEveryWrite checks each of the two guards against counts that lack own writes:
+// what the expectations wait for after a write, and whether the gate holds the owner back.
 func TestBothGuardsKnowEveryWrite(t *testing.T) {
 	owner, p, written := web(1), ownPod("a", 0), ownPod("a", later)
 	key, status, version := object.KeyOf(owner), web(1), strconv.Itoa(later)
@@ -222,8 +222,8 @@ func TestClaimsEachCombination(t *testing.T) {
 	}
 }
 
-// TestClearsDoubt has one pod in the cache and another state on the server: the owner waits until the cache shows that state, and no
-// longer.
+// TestClearsDoubt has one pod in the cache and another state on the server: the owner waits until
+// the cache shows that state, and no longer.
 func TestClearsDoubt(t *testing.T) {
 	held, added, changed, relabelled, leaving, other := ownPod("a", 0), ownPod("b", later), ownPod("a", later), ownPod("a", later), ownPod("a", later), ownPod("a", later)
 	relabelled.Labels, other.UID = nil, "another"

@@ -52,7 +52,8 @@ func TestOwnersThatAreGoneAreForgotten(t *testing.T) {
 	}
 }
 
-// TestWhatTheCacheLacks: the owner waits for those pods on the server that are or were its own and that the cache lacks.
+// TestWhatTheCacheLacks: the owner waits for those pods on the server that are or were its own and
+// that the cache lacks.
 func TestWhatTheCacheLacks(t *testing.T) {
 	owner := web(1)
 	of := func(p *corev1.Pod, uid string) *corev1.Pod {
@@ -89,8 +90,8 @@ func TestWhatTheCacheLacks(t *testing.T) {
 	}
 }
 
-// TestConcernedOwners: a pod is mapped to the owner in its controller reference, by kind, name and uid; an orphan to all owners in its
-// namespace that select it.
+// TestConcernedOwners: a pod is mapped to the owner in its controller reference, by kind, name and
+// uid; an orphan to all owners in its namespace that select it.
 func TestConcernedOwners(t *testing.T) {
 	e := newIdle(t)
 	another, elsewhere := web(1), web(1)

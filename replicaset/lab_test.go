@@ -31,8 +31,9 @@ import (
 // errBroken is the error of a caller whose connection broke before the response.
 var errBroken = errors.New("connection reset by peer")
 
-// lab runs the ReplicaSet controller on a scripted API server, in a bubble. It writes through a fake client that does to the
-// server's objects what a real API server would, and misbehaves on request.
+// lab runs the ReplicaSet controller on a scripted API server, in a bubble. It writes through a
+// fake client that does to the server's objects what a real API server would, and misbehaves on
+// request.
 type lab struct {
 	t      *testing.T
 	server *tidingstest.Server
@@ -355,7 +356,8 @@ func (l *lab) failOnce(call string, n int, err error) {
 	})
 }
 
-// breakAt makes the n-th call of this kind, from now on, take effect, but loses its response and ends watches, until the server starts.
+// breakAt makes the n-th call of this kind, from now on, take effect, but loses its response and
+// ends watches, until the server starts.
 func (l *lab) breakAt(call string, n int) {
 	l.setFault(func(c string) error {
 		if c != call {

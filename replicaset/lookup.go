@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// lookUp reads the pod from the server. It returns nil without an error if the pod is gone, even if another pod now has its
-// name.
+// lookUp reads the pod from the server. It returns nil without an error if the pod is gone, even if
+// another pod now has its name.
 func (e *engine[O]) lookUp(ctx context.Context, p *corev1.Pod) (*corev1.Pod, error) {
 	found, err := e.client.CoreV1().Pods(p.Namespace).Get(ctx, p.Name, metav1.GetOptions{})
 	switch {

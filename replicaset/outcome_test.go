@@ -38,8 +38,8 @@ func (l *lab) counts() map[string]int {
 	return counts
 }
 
-// expectFailures checks that each failed reconcile since the last check failed with one of these texts, and that each of
-// the texts occurred.
+// expectFailures checks that each failed reconcile since the last check failed with one of these
+// texts, and that each of the texts occurred.
 func (l *lab) expectFailures(want ...string) {
 	l.t.Helper()
 	got := l.failures.take()
@@ -86,8 +86,8 @@ func TestConflictOnDeleteIsLookedUp(t *testing.T) {
 	})
 }
 
-// TestConflictOnDeleteOfOneThatIsGone rejects a deletion with a 409 because somebody else deleted the pod, and first makes the lookup
-// fail.
+// TestConflictOnDeleteOfOneThatIsGone rejects a deletion with a 409 because somebody else deleted
+// the pod, and first makes the lookup fail.
 func TestConflictOnDeleteOfOneThatIsGone(t *testing.T) {
 	in(t, 2, func(t *testing.T, l *lab) {
 		gets := 0
@@ -261,7 +261,8 @@ func TestFailedRelease(t *testing.T) {
 	})
 }
 
-// TestReleaseOfOneThatNeedsNone rejects the release of a pod that somebody else has released or deleted: that is not a failure.
+// TestReleaseOfOneThatNeedsNone rejects the release of a pod that somebody else has released or
+// deleted: that is not a failure.
 func TestReleaseOfOneThatNeedsNone(t *testing.T) {
 	for name, gone := range map[string]bool{"released": false, "deleted": true} {
 		t.Run(name, func(t *testing.T) {
@@ -289,8 +290,8 @@ func TestReleaseOfOneThatNeedsNone(t *testing.T) {
 	}
 }
 
-// TestLostAnswerBehindAStaleCache loses the response to a creation, and the cache does not see it: the pod is found by a list, and no other is
-// created instead.
+// TestLostAnswerBehindAStaleCache loses the response to a creation, and the cache does not see it:
+// the pod is found by a list, and no other is created instead.
 func TestLostAnswerBehindAStaleCache(t *testing.T) {
 	in(t, 2, func(t *testing.T, l *lab) {
 		l.breakAt("create pods", 1)
@@ -308,7 +309,8 @@ func TestLostAnswerBehindAStaleCache(t *testing.T) {
 	})
 }
 
-// TestStatusDoesNotCountWhatWasDeleted: while the cache still has deleted pods, no status that counts them again is written.
+// TestStatusDoesNotCountWhatWasDeleted: while the cache still has deleted pods, no status that
+// counts them again is written.
 func TestStatusDoesNotCountWhatWasDeleted(t *testing.T) {
 	for name, answer := range map[string]error{"deleted": nil, "found to be deleted": lostAnswer{notFound("pods", "web")}} {
 		t.Run(name, func(t *testing.T) { testStatusOfDeleted(t, answer) })

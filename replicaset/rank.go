@@ -64,8 +64,9 @@ func newCandidate(p *corev1.Pod, podsOnNode int, now time.Time) candidate {
 // compare orders candidates by the rules of the ReplicaSet controller, each of which decides if those before it do not.
 // It is negative if c is deleted in preference to d.
 //
-// It is a total order. Upstream's is not: it lets the uid decide between two ready times with the same power of two but not
-// between equal ones, so that three pods can be ordered in a cycle. Here the uid comes last.
+// It is a total order. Upstream's is not: it lets the uid decide between two ready times with the
+// same power of two but not between equal ones, so that three pods can be ordered in a cycle. Here
+// the uid comes last.
 func (c candidate) compare(d candidate) int {
 	return cmp.Or(
 		falseFirst(c.assigned, d.assigned),
@@ -81,8 +82,9 @@ func (c candidate) compare(d candidate) int {
 	)
 }
 
-// magnitude is the base-2 logarithm of the time since t: ages with the same power of two count as equal, so that pods which
-// were created together are not deleted in the order of their creation. An unknown time counts as the youngest.
+// magnitude is the base-2 logarithm of the time since t: ages with the same power of two count as
+// equal, so that pods which were created together are not deleted in the order of their creation.
+// An unknown time counts as the youngest.
 func magnitude(t metav1.Time, now time.Time) int {
 	age := now.Sub(t.Time)
 	switch {
@@ -117,7 +119,8 @@ func phaseOrder(phase corev1.PodPhase) int {
 	}
 }
 
-// deletionCost returns the pod's deletion cost annotation; 0 if it is missing or invalid. As in Kubernetes, a plus sign or leading zeros are invalid.
+// deletionCost returns the pod's deletion cost annotation; 0 if it is missing or invalid. As in
+// Kubernetes, a plus sign or leading zeros are invalid.
 func deletionCost(p *corev1.Pod) int {
 	text := p.Annotations[corev1.PodDeletionCost]
 	cost, err := strconv.ParseInt(text, 10, 32)

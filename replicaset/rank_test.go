@@ -142,7 +142,8 @@ func TestVictimsFollowTheRules(t *testing.T) {
 	}
 }
 
-// TestRankIsATotalOrder compares all pairs and triples: otherwise the result of sorting would depend on the order of the list.
+// TestRankIsATotalOrder compares all pairs and triples: otherwise the result of sorting would
+// depend on the order of the list.
 func TestRankIsATotalOrder(t *testing.T) {
 	r := testseed.Rand(t)
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -30,8 +30,8 @@ type Options struct {
 	Controller controller.Options
 }
 
-// NewReplicaSet returns a controller for ReplicaSets. Its informers come from factory, which the caller starts; they are
-// shared with other users of the same scope.
+// NewReplicaSet returns a controller for ReplicaSets. Its informers come from factory, which the
+// caller starts; they are shared with other users of the same scope.
 func NewReplicaSet(factory *tidings.Factory, opts Options) (*controller.Controller, error) {
 	return build(factory, opts, "replicaset", replicaSets(opts.Client))
 }

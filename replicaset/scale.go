@@ -112,8 +112,8 @@ func namePrefix(owner string) string {
 	return owner
 }
 
-// create creates the pod. It is passed by value because clients write to the TypeMeta of the object that they encode, while
-// several calls share the rest.
+// create creates the pod. It is passed by value because clients write to the TypeMeta of the object
+// that they encode, while several calls share the rest.
 func (e *engine[O]) create(ctx context.Context, owner O, pod corev1.Pod) (*corev1.Pod, error) {
 	created, err := e.client.CoreV1().Pods(pod.Namespace).Create(ctx, &pod, metav1.CreateOptions{})
 	if err != nil {
@@ -153,8 +153,9 @@ func (e *engine[O]) scaleDown(ctx context.Context, owner O, active []*corev1.Pod
 	return result
 }
 
-// delete deletes the pod, provided that it still has the same uid. If it is gone already, that counts as deleted. A conflict can mean
-// that another pod has its name by now, but also that the pod exists and was changed during the call.
+// delete deletes the pod, provided that it still has the same uid. If it is gone already, that
+// counts as deleted. A conflict can mean that another pod has its name by now, but also that the
+// pod exists and was changed during the call.
 func (e *engine[O]) delete(ctx context.Context, owner O, p *corev1.Pod) error {
 	err := e.client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{Preconditions: uidPrecondition(p)})
 	switch {
@@ -172,7 +173,8 @@ func (e *engine[O]) delete(ctx context.Context, owner O, p *corev1.Pod) error {
 	}
 }
 
-// uidPrecondition returns preconditions that protect another pod with the same name. Pods of fake clients may have no uid.
+// uidPrecondition returns preconditions that protect another pod with the same name. Pods of fake
+// clients may have no uid.
 func uidPrecondition(p *corev1.Pod) *metav1.Preconditions {
 	if p.UID == "" {
 		return nil

@@ -15,7 +15,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 )
 
-// TestFailedStatusWriteShows rejects the status: the reconcile fails with that error, and is retried until the status is written.
+// TestFailedStatusWriteShows rejects the status: the reconcile fails with that error, and is
+// retried until the status is written.
 func TestFailedStatusWriteShows(t *testing.T) {
 	in(t, 2, func(t *testing.T, l *lab) {
 		l.failOnce("update replicasets", 1, apierrors.NewInternalError(errors.New("no etcd")))
@@ -89,7 +90,8 @@ func TestServerWithoutTerminatingReplicas(t *testing.T) {
 	})
 }
 
-// TestServerLearnsTerminatingReplicas stops dropping the field, as after an upgrade: the counts follow with the next changes, without a restart.
+// TestServerLearnsTerminatingReplicas stops dropping the field, as after an upgrade: the counts
+// follow with the next changes, without a restart.
 func TestServerLearnsTerminatingReplicas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, Options{})
@@ -207,7 +209,8 @@ func TestDeletionCost(t *testing.T) {
 	}
 }
 
-// TestStatusCountsWhatIsLeaving: the status after scaling includes the terminating pods, before the cache shows their deletion.
+// TestStatusCountsWhatIsLeaving: the status after scaling includes the terminating pods, before the
+// cache shows their deletion.
 func TestStatusCountsWhatIsLeaving(t *testing.T) {
 	for _, node := range []string{"", "node-1"} {
 		in(t, 4, func(t *testing.T, l *lab) {
@@ -233,7 +236,8 @@ func TestStatusCountsWhatIsLeaving(t *testing.T) {
 	}
 }
 
-// TestDoubtThatCannotBeCleared: if the pods cannot be read, the reconcile fails, and nothing is created in the meantime.
+// TestDoubtThatCannotBeCleared: if the pods cannot be read, the reconcile fails, and nothing is
+// created in the meantime.
 func TestDoubtThatCannotBeCleared(t *testing.T) {
 	in(t, 1, func(t *testing.T, l *lab) {
 		creates := 0

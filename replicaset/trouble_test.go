@@ -25,8 +25,9 @@ type trouble struct {
 	want, ceiling int // what is asked for, and the most that the cache may still ask for
 }
 
-// TestRandomTroublesConverge scales up and down at random while writes fail, responses get lost, pods are deleted, relabelled and
-// die, and the server goes away. No creation may exceed a recently requested number, and in the end the number is right.
+// TestRandomTroublesConverge scales up and down at random while writes fail, responses get lost,
+// pods are deleted, relabelled and die, and the server goes away. No creation may exceed a recently
+// requested number, and in the end the number is right.
 //
 // Half of the runs are without the gate, so that the expectations stand alone.
 func TestRandomTroublesConverge(t *testing.T) {

@@ -17,9 +17,10 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// unknownOutcomes remembers the owners with a failed write whose outcome is unknown, for example because the connection broke or the
-// write timed out. Their pods are read from the server before they are counted again, because
-// neither a response nor the cache may show the result of the write.
+// unknownOutcomes remembers the owners with a failed write whose outcome is unknown, for example
+// because the connection broke or the write timed out. Their pods are read from the server before
+// they are counted again, because neither a response nor the cache may show the result of the
+// write.
 type unknownOutcomes struct {
 	mu     sync.Mutex
 	owners map[object.Key]struct{}
@@ -51,8 +52,8 @@ func (d *unknownOutcomes) forget(owner object.Key) {
 	delete(d.owners, owner)
 }
 
-// outcomeUnknown reports whether a write that failed with err may have happened nevertheless. A response with a status code below
-// 500 means that it has not.
+// outcomeUnknown reports whether a write that failed with err may have happened nevertheless. A
+// response with a status code below 500 means that it has not.
 func outcomeUnknown(err error) bool {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) {
@@ -76,9 +77,10 @@ const (
 	unansweredRetry = time.Second
 )
 
-// resolveUnknownOutcome reads the owner's pods from the server and reports those that the cache lacks as writes, which keeps the
-// owner from being reconciled and scaled before the cache has them. It returns the time after which to reconcile the owner again: 0 if
-// the cache has them already, so that the owner need not wait.
+// resolveUnknownOutcome reads the owner's pods from the server and reports those that the cache
+// lacks as writes, which keeps the owner from being reconciled and scaled before the cache has
+// them. It returns the time after which to reconcile the owner again: 0 if the cache has them
+// already, so that the owner need not wait.
 func (e *engine[O]) resolveUnknownOutcome(ctx context.Context, owner O, want spec) (wait time.Duration, err error) {
 	listed, err := e.listPods(ctx, owner, want)
 	if err == nil {
@@ -113,8 +115,9 @@ func (e *engine[O]) listPods(ctx context.Context, owner O, want spec) (map[objec
 	return pods, nil
 }
 
-// explainMissing finds out what happened to pods that are in the cache but not in the list: they are gone, or no longer match the
-// selector, in which case the cache has yet to show their new labels.
+// explainMissing finds out what happened to pods that are in the cache but not in the list: they
+// are gone, or no longer match the selector, in which case the cache has yet to show their new
+// labels.
 func (e *engine[O]) explainMissing(ctx context.Context, owner O, want spec, listed map[object.Key]*corev1.Pod) error {
 	var missing []*corev1.Pod
 	for p := range e.byOwner.All(string(owner.GetUID())) {
@@ -151,7 +154,8 @@ func (e *engine[O]) noteWrite(ctx context.Context, owner O, p *corev1.Pod) {
 	controller.Wrote(ctx, e.pods, p)
 }
 
-// noteDeletion records that a pod is gone from the server, or being deleted there, so that the owner waits for the cache to show that.
+// noteDeletion records that a pod is gone from the server, or being deleted there, so that the
+// owner waits for the cache to show that.
 func (e *engine[O]) noteDeletion(ctx context.Context, owner O, p *corev1.Pod) {
 	e.expectations.deleted(object.KeyOf(owner), owner.GetUID(), p)
 	controller.Deleted(ctx, e.pods, p)

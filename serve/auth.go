@@ -36,15 +36,16 @@ type caller struct {
 	credential credential
 }
 
-// access decides who a caller is and what it may read. Upstream's delegated authenticators and authorizer ask the API server, and remember
-// the answers for cacheTTL.
+// access decides who a caller is and what it may read. Upstream's delegated authenticators and
+// authorizer ask the API server, and remember the answers for cacheTTL.
 type access struct {
 	certificates, tokens authenticator.Request // certificates is nil if there is no authority for them
 	authorizer           authorizer.Authorizer
 }
 
 const (
-	// cacheTTL is how long an answer about a token or a permission is remembered: upstream's default for delegated servers.
+	// cacheTTL is how long an answer about a token or a permission is remembered: upstream's
+	// default for delegated servers.
 	cacheTTL = 10 * time.Second
 	// reviewTimeout limits a TokenReview.
 	reviewTimeout = 5 * time.Second
@@ -53,7 +54,8 @@ const (
 // reviewBackoff is for reviews that fail.
 var reviewBackoff = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 4}
 
-// newAccess returns an access that asks the API server behind client. ca has the authority of client certificates; nil accepts none.
+// newAccess returns an access that asks the API server behind client. ca has the authority of
+// client certificates; nil accepts none.
 func newAccess(client kubernetes.Interface, ca dynamiccertificates.CAContentProvider) (*access, error) {
 	tokens, _, err := authenticatorfactory.DelegatingAuthenticatorConfig{
 		TokenAccessReviewClient: client.AuthenticationV1(), TokenAccessReviewTimeout: reviewTimeout,

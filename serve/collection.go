@@ -14,12 +14,13 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// collection holds the objects of one resource as the API server sent them, and a journal of their last changes. A reflector writes it;
-// any number of requests read it.
+// collection holds the objects of one resource as the API server sent them, and a journal of their
+// last changes. A reflector writes it; any number of requests read it.
 //
-// The journal is the queue of every watcher: a watcher is a position in it, and costs no memory of its own. Versions are the API
-// server's. The invariant: objects are the state at version, and undoing the journal's changes from the last one back gives the state
-// at each version down to floor.
+// The journal is the queue of every watcher: a watcher is a position in it, and costs no memory of
+// its own. Versions are the API server's. The invariant: objects are the state at version, and
+// undoing the journal's changes from the last one back gives the state at each version down to
+// floor.
 type collection struct {
 	limits journalLimits
 	events eventCache
@@ -28,15 +29,17 @@ type collection struct {
 	objects map[string]object.Object
 	paths   []string // of objects, sorted; nil if it has to be made again
 	version uint64   // 0 until there has been a list
-	// proven is a version up to which nothing has happened since version, though the reflector has not heard of it; 0 if there is none.
+	// proven is a version up to which nothing has happened since version, though the reflector has
+	// not heard of it; 0 if there is none.
 	proven  uint64
 	journal []entry
 	size    int64  // of the journal's changes, in bytes
 	floor   uint64 // the oldest version that the journal reaches
-	// epoch counts how often the server's history was rewritten. What was read in an earlier epoch may never have happened.
+	// epoch counts how often the server's history was rewritten. What was read in an earlier epoch
+	// may never have happened.
 	epoch int
-	// rewound is the version that a server had reached whose history was rewritten. While version is lower, requests for versions up to it
-	// are refused: they are of the old history.
+	// rewound is the version that a server had reached whose history was rewritten. While version
+	// is lower, requests for versions up to it are refused: they are of the old history.
 	rewound uint64
 	lists   [2]cachedList
 	changed chan struct{} // closed and replaced on every change
@@ -115,8 +118,8 @@ func (c *collection) apply(d object.Delta[*source.Raw], now time.Time) {
 // changeOverhead is about what a change takes besides the bytes of its objects.
 const changeOverhead = 400
 
-// sizeOf returns the memory that a change keeps alive: that of the state before it. The state after it is the object's, or that of the
-// next change.
+// sizeOf returns the memory that a change keeps alive: that of the state before it. The state after
+// it is the object's, or that of the next change.
 func sizeOf(change protocol.Change) int64 {
 	size := int64(changeOverhead)
 	for _, o := range []object.Object{change.Before, change.Final} {
@@ -141,8 +144,8 @@ func (c *collection) trim(now time.Time) {
 	c.journal = c.journal[n:]
 }
 
-// Replace implements reflector.Sink. What happened between the last state and the list is unknown, so the journal begins anew, and the watches
-// that have not reached the list's version end.
+// Replace implements reflector.Sink. What happened between the last state and the list is unknown,
+// so the journal begins anew, and the watches that have not reached the list's version end.
 func (c *collection) Replace(objects object.Collection[*source.Raw], resourceVersion string) {
 	version, err := protocol.ParseVersion(resourceVersion)
 	state := make(map[string]object.Object, objects.Len())

@@ -10,7 +10,8 @@ import (
 	"github.com/tidings/tidings/tidingstest/controlplane"
 )
 
-// TestConformance runs the scripts, whose answers were recorded from a real kube-apiserver, against a replica in front of one.
+// TestConformance runs the scripts, whose answers were recorded from a real kube-apiserver, against
+// a replica in front of one.
 func TestConformance(t *testing.T) {
 	c := controlplane.Start(t, controlplane.Options{UnsafeNoFsync: true})
 	ca, err := ClusterCA(t.Context(), kubernetes.NewForConfigOrDie(c.Config()))

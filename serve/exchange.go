@@ -87,8 +87,8 @@ func (x *exchange) list() error {
 	return x.write(size, func(w io.Writer) error { return x.lossy(x.encoding.WriteList(w, items, page.ListMeta())) })
 }
 
-// canSelect reports whether the fields of a selector can be read here. Which fields of a custom resource can be selected is known to the API
-// server alone.
+// canSelect reports whether the fields of a selector can be read here. Which fields of a custom
+// resource can be selected is known to the API server alone.
 func (x *exchange) canSelect(s *protocol.Selection) bool {
 	selector := s.Options.FieldSelector
 	if selector == nil || x.found.BuiltIn {
@@ -116,7 +116,8 @@ const (
 	gzipLevel = 1
 )
 
-// write sends a body of about size bytes. The header is sent with the first bytes, so that an error before them can be answered otherwise.
+// write sends a body of about size bytes. The header is sent with the first bytes, so that an error
+// before them can be answered otherwise.
 func (x *exchange) write(size int, body func(io.Writer) error) error {
 	out := bufio.NewWriterSize(&starting{x: x}, 64<<10)
 	var w io.Writer = out

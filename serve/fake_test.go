@@ -18,8 +18,9 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// newReviewer puts a proxy in front of a test server, which reviews tokens and access as an API server with these rules does: a token is the
-// name of its user, and everybody but "nobody" may do everything. It returns the configuration of the replicas' own user.
+// newReviewer puts a proxy in front of a test server, which reviews tokens and access as an API
+// server with these rules does: a token is the name of its user, and everybody but "nobody" may do
+// everything. It returns the configuration of the replicas' own user.
 func newReviewer(t *testing.T, s *tidingstest.Server) *rest.Config {
 	t.Helper()
 	target, err := url.Parse(s.Config().Host)

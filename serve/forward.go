@@ -16,10 +16,11 @@ import (
 
 // forwarder sends requests on to the API server, with the identity of their callers and never with more:
 //
-//   - A caller with a token is forwarded with its token, over a connection without credentials of its own. The API server authenticates and
-//     authorizes it as if it had come directly; its own Impersonate headers count.
-//   - A caller with a client certificate, whose key it alone has, is impersonated by the replica's own identity if Options.Impersonate
-//     allows that; its own Impersonate headers are refused.
+//   - A caller with a token is forwarded with its token, over a connection without credentials of
+//     its own. The API server authenticates and authorizes it as if it had come directly; its own
+//     Impersonate headers count.
+//   - A caller with a client certificate, whose key it alone has, is impersonated by the replica's
+//     own identity if Options.Impersonate allows that; its own Impersonate headers are refused.
 //
 // Headers that say who a caller is (X-Remote-…) are always removed: the replica is no authenticating proxy.
 type forwarder struct {
@@ -90,8 +91,8 @@ func rewrite(r *httputil.ProxyRequest, host *url.URL) {
 // maxBuffered is the size up to which bodies are read before they are sent on: an API server accepts no larger objects.
 const maxBuffered = 3 << 20
 
-// buffer reads a body of a usual size. An API server may answer before it has read the body, while net/http still copies it; a body
-// in memory cannot make either connection wait for the other.
+// buffer reads a body of a usual size. An API server may answer before it has read the body, while
+// net/http still copies it; a body in memory cannot make either connection wait for the other.
 func buffer(r *http.Request) (*http.Request, error) {
 	if r.ContentLength <= 0 || r.ContentLength > maxBuffered {
 		return r, nil

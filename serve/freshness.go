@@ -11,12 +11,14 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// freshness proves that a collection is as new as the API server. It asks the server for its version with a list of one object, and waits
-// until the collection has reached that. One question answers all who asked before it was sent.
+// freshness proves that a collection is as new as the API server. It asks the server for its
+// version with a list of one object, and waits until the collection has reached that. One question
+// answers all who asked before it was sent.
 //
-// The server's version grows with every change of any resource, and the collection hears of it only with its own changes and with bookmarks. So
-// if it does not reach the version soon, a short watch from the collection's version shows whether it lacks anything: the server
-// ends such a watch with a bookmark.
+// The server's version grows with every change of any resource, and the collection hears of it only
+// with its own changes and with bookmarks. So if it does not reach the version soon, a short watch
+// from the collection's version shows whether it lacks anything: the server ends such a watch with
+// a bookmark.
 type freshness struct {
 	ctx        context.Context // ends the questions
 	asking     sync.WaitGroup
@@ -46,7 +48,8 @@ const (
 	// probeTimeout is the timeout of the short watch. A server sends the bookmark two seconds before.
 	probeTimeout  = 3 * time.Second
 	probePatience = 5 * time.Second
-	// probeFrom is the number of objects from which waiting for a probe is better than burdening the server with the list.
+	// probeFrom is the number of objects from which waiting for a probe is better than burdening
+	// the server with the list.
 	probeFrom = 500
 )
 
@@ -118,7 +121,8 @@ func (f *freshness) reach(ctx context.Context, version uint64, patience time.Dur
 	}
 }
 
-// lookAhead watches from the collection's version until a bookmark shows that there is nothing up to version that the collection lacks.
+// lookAhead watches from the collection's version until a bookmark shows that there is nothing up
+// to version that the collection lacks.
 func (f *freshness) lookAhead(version uint64) {
 	since, epoch := f.collection.position()
 	ctx, cancel := context.WithTimeout(f.ctx, probePatience)

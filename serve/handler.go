@@ -59,7 +59,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// answer answers a request from memory. It returns an error, and has not written anything, if the request has to be forwarded.
+// answer answers a request from memory. It returns an error, and has not written anything, if the
+// request has to be forwarded.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, info *request.RequestInfo) error {
 	x, err := s.exchange(w, r, info)
 	if err != nil {
@@ -165,7 +166,8 @@ func (s *Server) authorize(r *http.Request) error {
 	return responsewriters.ForbiddenStatusError(attributes, reason)
 }
 
-// stillAllowed reports whether a request that has been running for long is still allowed. If the API server is out of reach, it is.
+// stillAllowed reports whether a request that has been running for long is still allowed. If the
+// API server is out of reach, it is.
 func (s *Server) stillAllowed(r *http.Request, f *foundResource) bool {
 	outOfReach := f.reflector.Status().Problem != nil
 	if _, err := s.access.authenticate(r); err != nil {

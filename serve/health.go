@@ -15,8 +15,8 @@ type counters struct {
 	watchers                                            atomic.Int64 // at present
 }
 
-// serveHealth answers /livez and /readyz, for which nobody needs credentials. They reveal no names without ?verbose, and with it those of the
-// served resources.
+// serveHealth answers /livez and /readyz, for which nobody needs credentials. They reveal no names
+// without ?verbose, and with it those of the served resources.
 func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request) bool {
 	if r.Method != http.MethodGet || r.URL.Path != "/livez" && r.URL.Path != "/readyz" {
 		return false
@@ -47,7 +47,8 @@ func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// problem returns why a resource is not served or not fresh. A resource that does not exist is no problem: its requests are forwarded.
+// problem returns why a resource is not served or not fresh. A resource that does not exist is no
+// problem: its requests are forwarded.
 func (r *resource) problem() error {
 	found := r.found.Load()
 	if found == nil {

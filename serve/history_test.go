@@ -75,9 +75,10 @@ func (f *fixture) synced(t *testing.T) {
 	}
 }
 
-// TestClientsMove has clients that watch at one replica, then at another or at the server, in random order and with cuts, while objects change.
-// Each follows what happens to its part of the objects exactly: in order, no change twice, none left out; and none needs a list but when the server
-// has lost its history.
+// TestClientsMove has clients that watch at one replica, then at another or at the server, in
+// random order and with cuts, while objects change. Each follows what happens to its part of the
+// objects exactly: in order, no change twice, none left out; and none needs a list but when the
+// server has lost its history.
 func TestClientsMove(t *testing.T) {
 	for _, disturbed := range []bool{false, true} {
 		t.Run(fmt.Sprint("disturbed=", disturbed), func(t *testing.T) { testClientsMove(t, disturbed) })
@@ -262,8 +263,8 @@ func nextError(t *testing.T, w watch.Interface) error {
 	}
 }
 
-// TestHistoryIsLost ends watches that cannot be resumed with 410: from before the journal, across a list of the replica, and when the server's
-// history was rewritten.
+// TestHistoryIsLost ends watches that cannot be resumed with 410: from before the journal, across a
+// list of the replica, and when the server's history was rewritten.
 func TestHistoryIsLost(t *testing.T) {
 	watchFrom := func(t *testing.T, f *fixture, version string) watch.Interface {
 		t.Helper()

@@ -69,7 +69,8 @@ func TestInformersGoUnchanged(t *testing.T) {
 	}
 }
 
-// TestCustomResources serves a custom resource once it exists, in JSON and as metadata, and answers 404 once it is gone.
+// TestCustomResources serves a custom resource once it exists, in JSON and as metadata, and answers
+// 404 once it is gone.
 func TestCustomResources(t *testing.T) {
 	f := newFixture(t, 1, tidingstest.ServerOptions{}, Options{Resources: []string{"configmaps"}})
 	widgets := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}

@@ -31,7 +31,8 @@ type resource struct {
 
 	// found is set once the API server has the resource.
 	found atomic.Pointer[foundResource]
-	// lossy is set once an object could not be decoded without losing something; only its own encoding is served from then on.
+	// lossy is set once an object could not be decoded without losing something; only its own
+	// encoding is served from then on.
 	lossy atomic.Bool
 }
 

@@ -28,20 +28,21 @@ import (
 type Options struct {
 	// Config is how the API server is reached, with the rights that Resources need, and those of system:auth-delegator.
 	Config *rest.Config
-	// Resources are those that are served from memory, as kubectl names them: "pods", "deployments.apps", "widgets.example.com".
+	// Resources are those that are served from memory, as kubectl names them: "pods",
+	// "deployments.apps", "widgets.example.com".
 	Resources []string
 	// ServeSecrets must be set to name secrets among them.
 	ServeSecrets bool
-	// Impersonate forwards requests of callers with a client certificate by impersonating them, which needs the right to. Without
-	// it, such callers can read the served resources only.
+	// Impersonate forwards requests of callers with a client certificate by impersonating them,
+	// which needs the right to. Without it, such callers can read the served resources only.
 	Impersonate bool
 	// ClientCA has the authority that client certificates are verified against. Nil accepts none.
 	ClientCA dynamiccertificates.CAContentProvider
 	// JournalBytes and JournalAge limit the journal of each resource; the defaults are 64 MiB and 5 minutes.
 	JournalBytes int64
 	JournalAge   time.Duration
-	// BookmarkInterval is how often a watch gets a bookmark and is authorized again, and how often the API server is asked for its version;
-	// default a minute.
+	// BookmarkInterval is how often a watch gets a bookmark and is authorized again, and how often
+	// the API server is asked for its version; default a minute.
 	BookmarkInterval time.Duration
 	// WriteTimeout is how long a client may take to read what was sent to it; default 30 seconds.
 	WriteTimeout time.Duration
@@ -180,8 +181,8 @@ func (s *Server) MissingRights(ctx context.Context) (missing []string, err error
 	return missing, nil
 }
 
-// Shutdown ends all watches with a bookmark, so that their clients resume elsewhere without a list. It is idempotent and does not wait:
-// http.Server.Shutdown does.
+// Shutdown ends all watches with a bookmark, so that their clients resume elsewhere without a list.
+// It is idempotent and does not wait: http.Server.Shutdown does.
 func (s *Server) Shutdown() { s.stopOnce.Do(func() { close(s.shutdown) }) }
 
 // find returns the resource that a path names, if it is one of those served.

@@ -34,9 +34,10 @@ func (p clientPanic) String() string { return fmt.Sprint(p.value) }
 // Stack returns the stack of the goroutine that panicked.
 func (p clientPanic) Stack() []byte { return p.stack }
 
-// callAbandonable calls fn, which should return when ctx ends, but may be a function that takes no context. If it has not returned
-// abandonAfter the end of ctx, it is abandoned: its goroutine remains until it returns, and then late gets the result, unless that is
-// an error. late may be nil.
+// callAbandonable calls fn, which should return when ctx ends, but may be a function that takes no
+// context. If it has not returned abandonAfter the end of ctx, it is abandoned: its goroutine
+// remains until it returns, and then late gets the result, unless that is an error. late may be
+// nil.
 func callAbandonable[R any](ctx context.Context, fn func() (R, error), late func(R)) (R, error) {
 	type returned struct {
 		result R

@@ -33,8 +33,8 @@ func (d deaf) Watch(context.Context, metav1.ListOptions) (watch.Interface, error
 	return d.watch, nil
 }
 
-// TestDeafClientIsAbandoned: a call that ignores the end of its context does not hold up the caller for more than a second, and a watch that
-// comes too late is stopped.
+// TestDeafClientIsAbandoned: a call that ignores the end of its context does not hold up the caller
+// for more than a second, and a watch that comes too late is stopped.
 func TestDeafClientIsAbandoned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := deaf{make(chan struct{}), watch.NewFake()}

@@ -44,7 +44,8 @@ func (a *sameAnswer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: a.code, Header: http.Header{"Content-Type": {a.contentType}}, Body: body, Request: r}, nil
 }
 
-// TestNothingIsLeftOpen ends lists and watches in all ways: the connection is released, and the request's context is done.
+// TestNothingIsLeftOpen ends lists and watches in all ways: the connection is released, and the
+// request's context is done.
 func TestNothingIsLeftOpen(t *testing.T) {
 	const (
 		pods2 = `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"a"}},{"metadata":{"name":"b"}}]}`
@@ -158,7 +159,8 @@ func TestStatusInPlaceOfObjects(t *testing.T) {
 	}
 }
 
-// TestListInPlaceOfEvents: a list that answers a watch, as behind a proxy that drops the query, is not taken for a very large event.
+// TestListInPlaceOfEvents: a list that answers a watch, as behind a proxy that drops the query, is
+// not taken for a very large event.
 func TestListInPlaceOfEvents(t *testing.T) {
 	raw, err := pod("a", "x").Marshal()
 	if err != nil {

@@ -59,8 +59,8 @@ func NewClient(config *rest.Config) (*Client, error) {
 	}, nil
 }
 
-// NewClientFor is like NewClient, but uses the given HTTP client, which must do the authentication, as one from rest.HTTPClientFor does.
-// The client's Timeout is used like rest.Config's.
+// NewClientFor is like NewClient, but uses the given HTTP client, which must do the authentication,
+// as one from rest.HTTPClientFor does. The client's Timeout is used like rest.Config's.
 func NewClientFor(config *rest.Config, client *http.Client) (*Client, error) {
 	if config == nil || client == nil {
 		return nil, errors.New("source: no configuration, or no HTTP client, to reach an API server")
@@ -76,8 +76,8 @@ func NewClientFor(config *rest.Config, client *http.Client) (*Client, error) {
 	}, nil
 }
 
-// hasTLSOptions reports whether config has TLS options, which it may even if the connection is not encrypted. client-go rejects them in
-// combination with a Transport.
+// hasTLSOptions reports whether config has TLS options, which it may even if the connection is not
+// encrypted. client-go rejects them in combination with a Transport.
 func hasTLSOptions(config *rest.Config) bool {
 	c, err := config.TransportConfig()
 	return err != nil || c.HasCA() || c.HasCertAuth() || c.HasCertCallback() || c.TLS.Insecure
@@ -90,8 +90,8 @@ const (
 	dialTimeout = 30 * time.Second
 )
 
-// plainKeepAlive detects within 45 s, as HTTP/2 does over TLS, that the other end of a connection is gone. Nothing else would
-// end a quiet watch in that case.
+// plainKeepAlive detects within 45 s, as HTTP/2 does over TLS, that the other end of a connection
+// is gone. Nothing else would end a quiet watch in that case.
 var plainKeepAlive = net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 5 * time.Second, Count: 3}
 
 // plainTransport returns client-go's transport for unencrypted connections, with a larger buffer and with keep-alive

@@ -79,8 +79,8 @@ func serveTLS(t *testing.T, handler http.HandlerFunc, mute *atomic.Bool) *rest.C
 	}
 }
 
-// TestDeadServerIsNoticed: over TLS, connections are HTTP/2 with pings, so that a quiet watch ends when the server no longer
-// responds: as in client-go, after 30 s of silence and 15 s of waiting.
+// TestDeadServerIsNoticed: over TLS, connections are HTTP/2 with pings, so that a quiet watch ends
+// when the server no longer responds: as in client-go, after 30 s of silence and 15 s of waiting.
 func TestDeadServerIsNoticed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mute atomic.Bool

@@ -27,19 +27,22 @@ type ClientGo[L runtime.Object] interface {
 	Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
 }
 
-// FromClient returns a source over a client-go client, for example from a fake clientset. The scope may be empty: the client
-// knows its resource and namespace. The scope's selectors are sent with every request; its Trim removes fields from the objects
-// that the client returns.
+// FromClient returns a source over a client-go client, for example from a fake clientset. The scope
+// may be empty: the client knows its resource and namespace. The scope's selectors are sent with
+// every request; its Trim removes fields from the objects that the client returns.
 //
-// The client decodes all objects and holds each page of a list in memory as a whole, so NewHTTP is several times
-// cheaper where it can be used. Objects from the client are never modified: if Trim changes an object, the changed parts are copied,
-// and with NoSharing every object is copied, since fakes return the objects that they store. If Previous is set and NoSharing is not,
-// objects are copies that share equal parts, unless a copy would lose information; see Sharer.
+// The client decodes all objects and holds each page of a list in memory as a whole, so NewHTTP is
+// several times cheaper where it can be used. Objects from the client are never modified: if Trim
+// changes an object, the changed parts are copied, and with NoSharing every object is copied, since
+// fakes return the objects that they store. If Previous is set and NoSharing is not, objects are
+// copies that share equal parts, unless a copy would lose information; see Sharer.
 //
-// A client with a method IsWatchListSemanticsUnSupported that returns false is asked to stream the initial objects. Others list them in pages.
+// A client with a method IsWatchListSemanticsUnSupported that returns false is asked to stream the
+// initial objects. Others list them in pages.
 //
-// A call of the client that has not returned a second after its context has ended is abandoned, because clients may ignore the context: its
-// goroutine remains until it returns, and what it returns is dropped.
+// A call of the client that has not returned a second after its context has ended is abandoned,
+// because clients may ignore the context: its goroutine remains until it returns, and what it
+// returns is dropped.
 //
 // An object without a name, such as a fake clientset makes of one with generateName, is taken with an empty name.
 //
@@ -130,7 +133,8 @@ func (s *clientSource[T, L]) List(ctx context.Context, opts ListOptions[T], each
 	})
 }
 
-// listError returns an error from a client's list. If the client could not decode the list, its text may quote all of it.
+// listError returns an error from a client's list. If the client could not decode the list, its
+// text may quote all of it.
 func listError(err error) error {
 	if _, ok := errors.AsType[abandonedError](err); ok || err == errNoReturn {
 		return err
@@ -145,8 +149,8 @@ func listError(err error) error {
 	}
 }
 
-// Watch asks the client for initial events only if it says that it supports them: one that ignores the request would let the caller wait for
-// their end.
+// Watch asks the client for initial events only if it says that it supports them: one that ignores
+// the request would let the caller wait for their end.
 func (s *clientSource[T, L]) Watch(ctx context.Context, opts WatchOptions[T]) (Stream[T], error) {
 	if opts.SendInitialEvents && !s.sendsInitialEvents() {
 		return nil, fmt.Errorf("watch: initial events through a client: %w", errors.ErrUnsupported)
@@ -176,8 +180,9 @@ func (s *clientSource[T, L]) Watch(ctx context.Context, opts WatchOptions[T]) (S
 	}
 }
 
-// Unnumbered reports whether versions of this source prove nothing: the client says so with a method Unnumbered or, if it has none, says that it
-// does not support WatchList semantics. Fake clients say that, and never raise the version of an object.
+// Unnumbered reports whether versions of this source prove nothing: the client says so with a
+// method Unnumbered or, if it has none, says that it does not support WatchList semantics. Fake
+// clients say that, and never raise the version of an object.
 func (s *clientSource[T, L]) Unnumbered() bool {
 	switch client := s.client.(type) {
 	case interface{ Unnumbered() bool }:
@@ -194,8 +199,8 @@ func (s *clientSource[T, L]) sendsInitialEvents() bool {
 	return ok && !client.IsWatchListSemanticsUnSupported()
 }
 
-// fromOutside reports whether an error of a client comes from the server or the network. Others are the client's own, as of fakes that cannot
-// parse an option.
+// fromOutside reports whether an error of a client comes from the server or the network. Others are
+// the client's own, as of fakes that cannot parse an option.
 func fromOutside(err error) bool {
 	if _, ok := errors.AsType[net.Error](err); ok {
 		return true
@@ -216,11 +221,12 @@ func (s *clientSource[T, L]) objects(previous Previous[T], noSharing bool) clien
 	return objects
 }
 
-// SharedBytes returns the memory, in bytes, that the source uses for shared parts of objects and for its plans of types.
+// SharedBytes returns the memory, in bytes, that the source uses for shared parts of objects and
+// for its plans of types.
 func (s *clientSource[T, L]) SharedBytes() int64 { return s.sharer.SharedBytes() }
 
-// OnStrayWrite sets a function that is called, while List or Next runs, when a part that objects share is found to have been modified. Call it before
-// the first List or Watch.
+// OnStrayWrite sets a function that is called, while List or Next runs, when a part that objects
+// share is found to have been modified. Call it before the first List or Watch.
 func (s *clientSource[T, L]) OnStrayWrite(f func(field string)) { s.sharer.OnStrayWrite = f }
 
 // clientObjects converts objects from a client to objects of a source.

@@ -162,7 +162,8 @@ func TestFromFakeClient(t *testing.T) {
 	})
 }
 
-// TestClientObjectsOutOfScope: objects that a client should not return are skipped by name, and a collection of another kind ends the request.
+// TestClientObjectsOutOfScope: objects that a client should not return are skipped by name, and a
+// collection of another kind ends the request.
 func TestClientObjectsOutOfScope(t *testing.T) {
 	gadget := widget("a", "gadget")
 	gadget.SetKind("Gadget")

@@ -20,8 +20,9 @@ import (
 // maxNamespaceBytes limits how much of a namespace's metadata is read.
 const maxNamespaceBytes = 1 << 20
 
-// ClusterID returns a unique identifier of the server's cluster: the uid of the namespace kube-system. It requires permission to
-// get that namespace. Without permission, if there is no such namespace, or if the server refuses the request for good in another way, ok is false;
+// ClusterID returns a unique identifier of the server's cluster: the uid of the namespace
+// kube-system. It requires permission to get that namespace. Without permission, if there is no
+// such namespace, or if the server refuses the request for good in another way, ok is false;
 // Address can be used instead.
 func (c *Client) ClusterID(ctx context.Context) (id string, ok bool, err error) {
 	response, err := c.get(ctx, *c.base.JoinPath("api", "v1", "namespaces", "kube-system"), url.Values{}, jsonType+partialAs+","+jsonType)
@@ -43,7 +44,8 @@ func (c *Client) ClusterID(ctx context.Context) (id string, ok bool, err error) 
 	return string(namespace.UID), namespace.UID != "", nil
 }
 
-// refused reports whether the server will give the same answer next time: not if the client is not logged in, too slow or too fast.
+// refused reports whether the server will give the same answer next time: not if the client is not
+// logged in, too slow or too fast.
 func refused(err error) bool {
 	status, ok := errors.AsType[*apierrors.StatusError](err)
 	if !ok {
@@ -57,8 +59,9 @@ func refused(err error) bool {
 	}
 }
 
-// Address returns the server's address, with a hash of the certificate authority that its certificate is verified against, if one
-// is configured. It needs no request. As a rule, each cluster has its own certificate authority.
+// Address returns the server's address, with a hash of the certificate authority that its
+// certificate is verified against, if one is configured. It needs no request. As a rule, each
+// cluster has its own certificate authority.
 func (c *Client) Address() string {
 	if c.caHash == "" {
 		return c.base.Redacted()

@@ -82,8 +82,8 @@ type objectReader[T object.Object] struct {
 	decoder   wire.Decoder[T]
 	previous  Previous[T]
 	noSharing bool
-	// decodeInstead, if set, decodes objects in place of the decoder. It may call decodeNow, which uses the decoder on data, with held as the
-	// object's previous version.
+	// decodeInstead, if set, decodes objects in place of the decoder. It may call decodeNow, which
+	// uses the decoder on data, with held as the object's previous version.
 	decodeInstead Decode[T]
 	decodeNow     func(previousData []byte) (T, error)
 	data          []byte
@@ -202,9 +202,10 @@ func (r *objectReader[T]) decodeData(previousData []byte) (T, error) {
 	return r.decoder.Decode(r.data, r.held)
 }
 
-// unchanged reports whether o, which has the uid of m, need not be decoded again. For typed objects in protobuf an equal
-// resource version suffices: a server always encodes an object of one version the same way. Custom resources, and so their
-// metadata, are converted and defaulted on reading, by rules that can change without a new version.
+// unchanged reports whether o, which has the uid of m, need not be decoded again. For typed objects
+// in protobuf an equal resource version suffices: a server always encodes an object of one version
+// the same way. Custom resources, and so their metadata, are converted and defaulted on reading, by
+// rules that can change without a new version.
 func (c *codec[T]) unchanged(o T, m wire.Meta) bool {
 	return c.protobuf && c.form == typedForm && len(m.ResourceVersion) > 0 && o.GetResourceVersion() == string(m.ResourceVersion)
 }
@@ -263,8 +264,8 @@ func (c *codec[T]) setKind(o T) {
 	}
 }
 
-// checkListHead checks the list's kind and derives from it the kind for items that do not state their own. complete is set
-// when the whole list has been read.
+// checkListHead checks the list's kind and derives from it the kind for items that do not state
+// their own. complete is set when the whole list has been read.
 func (r *objectReader[T]) checkListHead(head listHead, complete bool) error {
 	if head.kind == "" {
 		if complete {
@@ -293,7 +294,8 @@ func openEnvelope(data []byte) (proto.Envelope, error) {
 	return e, err
 }
 
-// bookmark decodes the metadata of a bookmark. It does not use the decoder, which might trim the initial-events-end annotation.
+// bookmark decodes the metadata of a bookmark. It does not use the decoder, which might trim the
+// initial-events-end annotation.
 func (c *codec[T]) bookmark(data []byte) (metav1.Object, error) {
 	raw, err := c.open(data)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// Parameters of media types that request metadata only, for a watch and for a list. From servers that do not support them come complete
-// objects, of which only the metadata is used.
+// Parameters of media types that request metadata only, for a watch and for a list. From servers
+// that do not support them come complete objects, of which only the metadata is used.
 const (
 	partialAs     = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 	partialListAs = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
@@ -50,7 +50,8 @@ func (d unstructuredAsObject) Decode(data []byte, previous object.Object) (objec
 	return u, nil
 }
 
-// protobufDecoder returns a protobuf decoder for typ, which must have such an encoding, and which is T or implements it.
+// protobufDecoder returns a protobuf decoder for typ, which must have such an encoding, and which
+// is T or implements it.
 func protobufDecoder[T object.Object](typ reflect.Type, options wire.Options) (wire.Decoder[T], error) {
 	if typ == reflect.TypeFor[T]() {
 		return proto.New[T](options)

@@ -42,8 +42,8 @@ func (e *ObjectError) Error() string { return fmt.Sprintf("object %s: %v", e.Key
 // Unwrap returns Err.
 func (e *ObjectError) Unwrap() error { return e.Err }
 
-// KindError reports that the server's objects are of another kind than the wanted one. It ends a list of another kind, and
-// a watch whose initial events or bookmarks are of another kind.
+// KindError reports that the server's objects are of another kind than the wanted one. It ends a
+// list of another kind, and a watch whose initial events or bookmarks are of another kind.
 type KindError struct{ Got, Want schema.GroupVersionKind }
 
 // Error names both kinds.
@@ -51,8 +51,8 @@ func (e *KindError) Error() string {
 	return fmt.Sprintf("kind is %v where %v is wanted; if the server is right, set Scope.Kind", e.Got, e.Want)
 }
 
-// TooLargeError ends a list or watch with an object that is larger than Scope.MaxObjectBytes, or that claims to be because
-// the data are corrupt.
+// TooLargeError ends a list or watch with an object that is larger than Scope.MaxObjectBytes, or
+// that claims to be because the data are corrupt.
 type TooLargeError struct {
 	// Size is the size of the object in bytes according to its header; -1 if it is not known.
 	Size int64
@@ -73,8 +73,8 @@ func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("%s %s more than the limit of %d bytes; raise Scope.MaxObjectBytes if it really is that large", what, size, e.Limit)
 }
 
-// ContentTypeError reports a response in an encoding that sources do not support, for example if a proxy or a login page
-// responds instead of the API server.
+// ContentTypeError reports a response in an encoding that sources do not support, for example if a
+// proxy or a login page responds instead of the API server.
 type ContentTypeError struct {
 	ContentType string
 	// Start is the beginning of the body, if it is text and not an object.
@@ -127,7 +127,8 @@ func newContentTypeError(response *http.Response) error {
 	return e
 }
 
-// mayBeObject reports whether a body looks like an object, or an event, under a wrong content type. Messages must not quote that, as it may be a Secret.
+// mayBeObject reports whether a body looks like an object, or an event, under a wrong content type.
+// Messages must not quote that, as it may be a Secret.
 func mayBeObject(body []byte) bool {
 	return bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")) || bytes.IndexByte(body, 0) >= 0
 }
@@ -211,7 +212,8 @@ func statusError(status metav1.Status, retryAfter int) error {
 	return &apierrors.StatusError{ErrStatus: status}
 }
 
-// retryAfter parses a Retry-After header, seconds or a date, into seconds from now; 0 if there is none. The result fits into an int32.
+// retryAfter parses a Retry-After header, seconds or a date, into seconds from now; 0 if there is
+// none. The result fits into an int32.
 func retryAfter(header string) int {
 	if seconds, err := strconv.ParseInt(header, 10, 32); err == nil || errors.Is(err, strconv.ErrRange) {
 		return max(0, int(seconds))

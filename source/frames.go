@@ -101,8 +101,8 @@ func unexpected(err error) error {
 
 var errNoEvents = errors.New("the response is one object, and no stream of events; does a proxy drop the query of the request?")
 
-// objectInstead returns the error for a body that is one object in place of events: a Status, or what a server sends if the query does not reach
-// it. It returns nil for other bodies.
+// objectInstead returns the error for a body that is one object in place of events: a Status, or
+// what a server sends if the query does not reach it. It returns nil for other bodies.
 func (r *frameReader) objectInstead() error {
 	if !bytes.HasPrefix(r.in.buffered(), []byte("k8s\x00")) {
 		return nil

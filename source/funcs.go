@@ -7,9 +7,9 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// Funcs is a ListerWatcher made of two functions, which must do what the methods are documented to do. They are called
-// from several goroutines if the methods are. They need not handle NoSharing: it is hidden from them, along with Previous, and
-// the objects that they return are copied.
+// Funcs is a ListerWatcher made of two functions, which must do what the methods are documented to
+// do. They are called from several goroutines if the methods are. They need not handle NoSharing:
+// it is hidden from them, along with Previous, and the objects that they return are copied.
 type Funcs[T object.Object] struct {
 	ListFunc  func(ctx context.Context, opts ListOptions[T], each func(T) error) (ListResult, error)
 	WatchFunc func(ctx context.Context, opts WatchOptions[T]) (Stream[T], error)

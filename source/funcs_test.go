@@ -23,7 +23,8 @@ func (s *scriptedStream) Next(buf []source.Event[*corev1.Pod]) ([]source.Event[*
 }
 func (s *scriptedStream) Close() error { return nil }
 
-// TestFuncsAreAskedForLess: functions need not know about NoSharing and Decode, and get Previous only if objects may be shared.
+// TestFuncsAreAskedForLess: functions need not know about NoSharing and Decode, and get Previous
+// only if objects may be shared.
 func TestFuncsAreAskedForLess(t *testing.T) {
 	p := pod("a", "x")
 	failed := errors.New("failed")

@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// acceptGzip requests a compressed response. net/http would do that and decompress the body as well, but not in a way that suits
-// a watch: if each event is a separate gzip member, net/http's reader holds back the last event until the next member begins.
+// acceptGzip requests a compressed response. net/http would do that and decompress the body as
+// well, but not in a way that suits a watch: if each event is a separate gzip member, net/http's
+// reader holds back the last event until the next member begins.
 func acceptGzip(request *http.Request) { request.Header.Set("Accept-Encoding", "gzip") }
 
 // decompress makes the body of a compressed response decompress itself. Names of content codings are case-insensitive.

@@ -30,19 +30,23 @@ const (
 // Objects of a Go struct type have no apiVersion and kind, as with client-go's typed clients; unstructured objects
 // and PartialObjectMetadata have them, even if a list omits them from its items.
 //
-// If an object of a Go struct type arrives in protobuf with the uid and resource version of the object from Previous, the latter
-// is returned. All other objects are decoded again, even if their resource version is the same: a server converts and defaults custom
-// resources when they are read, so a schema change alters what it sends for an old version. To find out whether such an object
+// If an object of a Go struct type arrives in protobuf with the uid and resource version of the
+// object from Previous, the latter is returned. All other objects are decoded again, even if their
+// resource version is the same: a server converts and defaults custom resources when they are read,
+// so a schema change alters what it sends for an old version. To find out whether such an object
 // has changed, compare it.
 //
-// Objects share their equal parts, unless NoSharing is set, so they are read-only. If someone writes to a shared part nevertheless,
-// OnStrayWrite reports it, and objects decoded later do not get that part.
+// Objects share their equal parts, unless NoSharing is set, so they are read-only. If someone
+// writes to a shared part nevertheless, OnStrayWrite reports it, and objects decoded later do not
+// get that part.
 //
-// A response other than 200 OK results in an *apierrors.StatusError, with the server's Retry-After if there is one; a body
-// of another content type in a *ContentTypeError, an object above the size limit in a *TooLargeError, a collection of another kind in
-// a *KindError, and a truncated body in the connection's error or one that wraps io.ErrUnexpectedEOF. An object that cannot be
-// decoded, has no name or does not belong to the collection is skipped by a list if ListOptions.Skip is set, and ends it otherwise;
-// in a watch it becomes an Invalid event. Warnings from the server go to the handler in the client's rest.Config.
+// A response other than 200 OK results in an *apierrors.StatusError, with the server's Retry-After
+// if there is one; a body of another content type in a *ContentTypeError, an object above the size
+// limit in a *TooLargeError, a collection of another kind in a *KindError, and a truncated body in
+// the connection's error or one that wraps io.ErrUnexpectedEOF. An object that cannot be decoded,
+// has no name or does not belong to the collection is skipped by a list if ListOptions.Skip is set,
+// and ends it otherwise; in a watch it becomes an Invalid event. Warnings from the server go to the
+// handler in the client's rest.Config.
 type HTTP[T object.Object] struct {
 	typ    reflect.Type // of objects
 	client *Client
@@ -58,10 +62,11 @@ type HTTP[T object.Object] struct {
 	onStrayWrite atomic.Pointer[func(field string)]
 }
 
-// NewHTTP returns a source of the scope's objects. T determines the requested encoding: protobuf for types that have it and
-// *metav1.PartialObjectMetadata (for which the server sends metadata only), JSON for *unstructured.Unstructured and
-// every other Go struct. JSON responses are always accepted. No request is made yet.
-// It is an error if the scope is invalid or T cannot be decoded into.
+// NewHTTP returns a source of the scope's objects. T determines the requested encoding: protobuf
+// for types that have it and *metav1.PartialObjectMetadata (for which the server sends metadata
+// only), JSON for *unstructured.Unstructured and every other Go struct. JSON responses are always
+// accepted. No request is made yet. It is an error if the scope is invalid or T cannot be decoded
+// into.
 func NewHTTP[T object.Object](client *Client, scope Scope) (*HTTP[T], error) {
 	return newHTTP[T](client, scope, reflect.TypeFor[T]())
 }
@@ -131,9 +136,9 @@ func (h *HTTP[T]) reportStrayWrite(field string) {
 	}
 }
 
-// OnStrayWrite sets a function that is called when a part that objects share is found to have been modified.
-// field is where it was noticed, such as "metadata.labels". The function is called while List or Next runs, and must not
-// block. Objects that already have the part keep it.
+// OnStrayWrite sets a function that is called when a part that objects share is found to have been
+// modified. field is where it was noticed, such as "metadata.labels". The function is called while
+// List or Next runs, and must not block. Objects that already have the part keep it.
 func (h *HTTP[T]) OnStrayWrite(f func(field string)) { h.onStrayWrite.Store(&f) }
 
 func formOf(typ reflect.Type) form {
@@ -206,8 +211,8 @@ func (o *ListOptions[T]) skip(err error, scope Scope) error {
 	return fmt.Errorf("list %v: %w", scope, err)
 }
 
-// Watch implements ListerWatcher. The stream's Next returns ErrClosed after Close, and an error that wraps the cause of ctx's end
-// once ctx has ended.
+// Watch implements ListerWatcher. The stream's Next returns ErrClosed after Close, and an error
+// that wraps the cause of ctx's end once ctx has ended.
 func (h *HTTP[T]) Watch(ctx context.Context, opts WatchOptions[T]) (Stream[T], error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := h.limitStart(cancel)
@@ -231,7 +236,8 @@ func (h *HTTP[T]) Watch(ctx context.Context, opts WatchOptions[T]) (Stream[T], e
 	return s, nil
 }
 
-// limitStart cancels the request unless stop is called within the client's timeout. stop reports whether it was in time.
+// limitStart cancels the request unless stop is called within the client's timeout. stop reports
+// whether it was in time.
 func (h *HTTP[T]) limitStart(cancel context.CancelCauseFunc) (stop func() bool) {
 	if h.client.timeout <= 0 {
 		return func() bool { return true }
@@ -258,8 +264,8 @@ func (h *HTTP[T]) Stats() Stats {
 	}
 }
 
-// SharedBytes returns the memory, in bytes, that the source's decoders use for shared parts of objects and for their plans of types. It
-// is too expensive to call for every change.
+// SharedBytes returns the memory, in bytes, that the source's decoders use for shared parts of
+// objects and for their plans of types. It is too expensive to call for every change.
 func (h *HTTP[T]) SharedBytes() int64 {
 	stats := h.WireStats()
 	return int64(stats.TableBytes + stats.PlanBytes)

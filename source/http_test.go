@@ -28,7 +28,8 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// testForm lists and watches one kind of T over both versions of HTTP, with a source of T and with one whose type is only known at run time.
+// testForm lists and watches one kind of T over both versions of HTTP, with a source of T and with
+// one whose type is only known at run time.
 func testForm[T object.Object](t *testing.T, scope source.Scope, accept string, make func(namespace, name string) object.Object, check func(t *testing.T, o T)) {
 	testSource(t, accept, make, check, func(t *testing.T, s *tidingstest.Server) *source.HTTP[T] { return newHTTP[T](t, s, scope) })
 	testSource(t, accept, make, func(t *testing.T, o object.Object) { check(t, o.(T)) },

@@ -61,7 +61,8 @@ func TestHTTPLikeRefuses(t *testing.T) {
 // byValue is an object that is not a pointer.
 type byValue struct{ *corev1.Pod }
 
-// TestHTTPDecodesCustomResourcesAgain has a resource whose contents change without a new version, as when its CRD gets a default.
+// TestHTTPDecodesCustomResourcesAgain has a resource whose contents change without a new version,
+// as when its CRD gets a default.
 func TestHTTPDecodesCustomResourcesAgain(t *testing.T) {
 	bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
 		s.Create(widget("a", "x"))

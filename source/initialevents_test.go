@@ -93,7 +93,8 @@ func (r unwatchable) Watch(context.Context, metav1.ListOptions) (watch.Interface
 	return nil, r.err
 }
 
-// TestClientCannotParseInitialEvents: an error of the client's own means that it cannot stream; one from the server or the network does not.
+// TestClientCannotParseInitialEvents: an error of the client's own means that it cannot stream; one
+// from the server or the network does not.
 func TestClientCannotParseInitialEvents(t *testing.T) {
 	for _, c := range []struct {
 		err         error

@@ -18,12 +18,13 @@ import (
 
 // losslessCheck reports whether a value survives encoding in protobuf without loss. A nil one is always true.
 //
-// Protobuf loses the difference between an empty and a nil list or map, fractions of a second, quantities out of bounds, and fields without a
-// field number, such as the kinds of objects nested in the object.
-// Checking for these costs a tenth of decoding the object again and comparing.
+// Protobuf loses the difference between an empty and a nil list or map, fractions of a second,
+// quantities out of bounds, and fields without a field number, such as the kinds of objects nested
+// in the object. Checking for these costs a tenth of decoding the object again and comparing.
 type losslessCheck func(v reflect.Value) bool
 
-// losslessChecks returns checks for types. It caches those of structs, which may be recursive; nil if nothing can get lost.
+// losslessChecks returns checks for types. It caches those of structs, which may be recursive; nil
+// if nothing can get lost.
 type losslessChecks map[reflect.Type]*losslessCheck
 
 func (ks losslessChecks) forType(t reflect.Type) losslessCheck {
@@ -53,7 +54,8 @@ func (ks losslessChecks) forType(t reflect.Type) losslessCheck {
 	}
 }
 
-// survivesText reports whether a quantity can be parsed from its text. Computed ones can be too large for that, or too precise.
+// survivesText reports whether a quantity can be parsed from its text. Computed ones can be too
+// large for that, or too precise.
 func survivesText(q *resource.Quantity) bool {
 	if _, small := q.AsInt64(); small {
 		return true
@@ -170,8 +172,9 @@ const maxJSONDepth = 1000
 
 var errTooDeep = errors.New("its content is nested too deeply")
 
-// appendJSON appends the JSON text of unstructured content. It supports only the types that decoding produces. Names are sorted, and
-// floating-point numbers keep a decimal point or exponent, so that they are not decoded as integers.
+// appendJSON appends the JSON text of unstructured content. It supports only the types that
+// decoding produces. Names are sorted, and floating-point numbers keep a decimal point or exponent,
+// so that they are not decoded as integers.
 func appendJSON(dst []byte, value any, depth int) ([]byte, error) {
 	if depth > maxJSONDepth {
 		return nil, errTooDeep

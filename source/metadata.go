@@ -14,8 +14,9 @@ type MetadataLister interface {
 	ListMetadata(ctx context.Context, opts ListOptions[*metav1.PartialObjectMetadata], each func(*metav1.PartialObjectMetadata) error) (ListResult, error)
 }
 
-// ListMetadata lists the identities of a source's objects: with ListMetadata if it is a MetadataLister, otherwise with List. The
-// options that say what to list apply; others are ignored. Objects that cannot be decoded are left out.
+// ListMetadata lists the identities of a source's objects: with ListMetadata if it is a
+// MetadataLister, otherwise with List. The options that say what to list apply; others are ignored.
+// Objects that cannot be decoded are left out.
 func ListMetadata[T object.Object](ctx context.Context, src ListerWatcher[T], opts ListOptions[T], each func(metav1.Object) error) (ListResult, error) {
 	lister, ok := src.(MetadataLister)
 	if !ok {

@@ -18,8 +18,8 @@ import (
 // ErrLossy is wrapped by the error of Codec.Append for an object that decoding would not restore exactly.
 var ErrLossy = errors.New("encoding it would lose information")
 
-// Codec encodes objects of one type, to keep them in a file or in little memory, and decodes them again. Its methods may be
-// called from any goroutine, and do not wait for each other.
+// Codec encodes objects of one type, to keep them in a file or in little memory, and decodes them
+// again. Its methods may be called from any goroutine, and do not wait for each other.
 //
 // Built-in types and *metav1.PartialObjectMetadata are encoded in protobuf, prefixed with the kind; all others in
 // JSON. A decoded object equals the original, or encoding it fails: a nil slice stays nil, an empty one stays empty.
@@ -50,7 +50,8 @@ type singleDecoder[T any] struct {
 	decoded int // objects since shared parts were last checked
 }
 
-// decode decodes an object without a previous version. It regularly rechecks shared parts, because the caller hands out the objects.
+// decode decodes an object without a previous version. It regularly rechecks shared parts, because
+// the caller hands out the objects.
 func (d *singleDecoder[T]) decode(data []byte) (T, error) {
 	if d.decoded++; d.decoded%recheckEvery == 1 {
 		d.Recheck()
@@ -84,8 +85,8 @@ func (c *Codec[T]) putDecoder(d *singleDecoder[T]) {
 	}
 }
 
-// maxSharedSingle returns the limit in bytes for what a decoder of single objects remembers of shared parts. It is so small that all of it
-// is reused soon. maxShared is the codec's limit.
+// maxSharedSingle returns the limit in bytes for what a decoder of single objects remembers of
+// shared parts. It is so small that all of it is reused soon. maxShared is the codec's limit.
 func maxSharedSingle(maxShared int) int {
 	const least, most = 32 << 10, 256 << 10
 	if maxShared == 0 {
@@ -94,16 +95,19 @@ func maxSharedSingle(maxShared int) int {
 	return min(max(maxShared/8, least), most)
 }
 
-// recheckEvery is the number of decoded objects after which shared parts are checked for modifications before they are reused.
+// recheckEvery is the number of decoded objects after which shared parts are checked for
+// modifications before they are reused.
 const recheckEvery = 32
 
-// NewCodec returns a codec for T, a pointer to a struct. maxShared limits the memory in bytes for remembering parts that objects have
-// in common; 0 means a default that suits collections of any size.
+// NewCodec returns a codec for T, a pointer to a struct. maxShared limits the memory in bytes for
+// remembering parts that objects have in common; 0 means a default that suits collections of any
+// size.
 func NewCodec[T object.Object](maxShared int) (*Codec[T], error) {
 	return NewCodecAs[T](reflect.TypeFor[T](), maxShared)
 }
 
-// NewCodecAs is like NewCodec, for a type that is known only at run time. typ must be a pointer to a struct that implements T.
+// NewCodecAs is like NewCodec, for a type that is known only at run time. typ must be a pointer to
+// a struct that implements T.
 func NewCodecAs[T object.Object](typ reflect.Type, maxShared int) (*Codec[T], error) {
 	c, err := newEncoder[T](typ)
 	if err != nil {
@@ -136,11 +140,13 @@ func newEncoder[T object.Object](typ reflect.Type) (*Codec[T], error) {
 	return c, nil
 }
 
-// Encoding returns the name of the encoding, "protobuf" or "json". Codecs of the same Go type and encoding can read each other's data.
+// Encoding returns the name of the encoding, "protobuf" or "json". Codecs of the same Go type and
+// encoding can read each other's data.
 func (c *Codec[T]) Encoding() string { return c.encoding }
 
-// Append appends the encoding of obj to dst and returns the extended slice. On error it returns dst. The error wraps ErrLossy if
-// decoding would not restore an equal object, or comes from the type's own methods.
+// Append appends the encoding of obj to dst and returns the extended slice. On error it returns
+// dst. The error wraps ErrLossy if decoding would not restore an equal object, or comes from the
+// type's own methods.
 func (c *Codec[T]) Append(dst []byte, obj T) (out []byte, err error) {
 	defer func() {
 		if r := recover(); r != nil { // a method of the user's type may panic
@@ -157,13 +163,15 @@ func (c *Codec[T]) Append(dst []byte, obj T) (out []byte, err error) {
 	return out, nil
 }
 
-// AppendReceived is like Append, for an object for which a source has called Decode with data. It only copies data instead of encoding
-// the object again, and is never lossy. The codec's encoding must be protobuf.
+// AppendReceived is like Append, for an object for which a source has called Decode with data. It
+// only copies data instead of encoding the object again, and is never lossy. The codec's encoding
+// must be protobuf.
 func (c *Codec[T]) AppendReceived(dst, data []byte) []byte {
 	return append(append(dst, 0, 0), data...) // an empty kind, as in objects from sources
 }
 
-// ReceivedData returns the protobuf message in an encoding from Append or AppendReceived; nil if the codec's encoding is not protobuf.
+// ReceivedData returns the protobuf message in an encoding from Append or AppendReceived; nil if
+// the codec's encoding is not protobuf.
 func (c *Codec[T]) ReceivedData(encoded []byte) []byte {
 	if !c.envelope {
 		return nil
@@ -172,8 +180,9 @@ func (c *Codec[T]) ReceivedData(encoded []byte) []byte {
 	return data
 }
 
-// Diff appends to dst a patch that turns base into exactly data; both are encodings by this codec. It returns false and the unchanged dst
-// if the patch would be larger than most bytes, or if the codec's encoding does not support patches.
+// Diff appends to dst a patch that turns base into exactly data; both are encodings by this codec.
+// It returns false and the unchanged dst if the patch would be larger than most bytes, or if the
+// codec's encoding does not support patches.
 func (c *Codec[T]) Diff(dst, base, data []byte, most int) ([]byte, bool) {
 	_, body, err := c.open(data)
 	head := len(data) - len(body)
@@ -185,8 +194,8 @@ func (c *Codec[T]) Diff(dst, base, data []byte, most int) ([]byte, bool) {
 	return d.Diff(dst, head, base, data, most)
 }
 
-// DecodeBase is DecodeAlone for an object that patches are based on. Its strings may share memory with data, which must not be modified
-// afterwards.
+// DecodeBase is DecodeAlone for an object that patches are based on. Its strings may share memory
+// with data, which must not be modified afterwards.
 func (c *Codec[T]) DecodeBase(data []byte) (obj T, err error) {
 	kind, body, err := c.open(data)
 	if err != nil {
@@ -203,8 +212,8 @@ func (c *Codec[T]) DecodeBase(data []byte) (obj T, err error) {
 	return obj, err
 }
 
-// DecodePatch returns the result of applying a patch to base, which was decoded from the encoding that the patch is based on. The two
-// objects share the parts that the patch does not change.
+// DecodePatch returns the result of applying a patch to base, which was decoded from the encoding
+// that the patch is based on. The two objects share the parts that the patch does not change.
 func (c *Codec[T]) DecodePatch(base T, patch []byte) (obj T, err error) {
 	if !c.patches {
 		return obj, errors.New("decode a patch: the encoding does not support patches")
@@ -214,8 +223,9 @@ func (c *Codec[T]) DecodePatch(base T, patch []byte) (obj T, err error) {
 	return d.Decoder.(wire.Patcher[T]).Patched(base, patch)
 }
 
-// DecodeNextPatch is DecodePatch if other is an earlier state of the object, made by applying otherPatch to the same base. The new object
-// also shares with other what the two patches have in common.
+// DecodeNextPatch is DecodePatch if other is an earlier state of the object, made by applying
+// otherPatch to the same base. The new object also shares with other what the two patches have in
+// common.
 func (c *Codec[T]) DecodeNextPatch(base T, patch []byte, other T, otherPatch []byte) (obj T, err error) {
 	if !c.patches {
 		return obj, errors.New("decode a patch: the encoding does not support patches")
@@ -225,8 +235,8 @@ func (c *Codec[T]) DecodeNextPatch(base T, patch []byte, other T, otherPatch []b
 	return d.Decoder.(wire.Patcher[T]).Repatched(base, patch, other, otherPatch)
 }
 
-// SharedBytes returns the memory, in bytes, that the codec's decoders use for shared parts of objects and for their plans of types. It
-// is too expensive to call for every object.
+// SharedBytes returns the memory, in bytes, that the codec's decoders use for shared parts of
+// objects and for their plans of types. It is too expensive to call for every object.
 func (c *Codec[T]) SharedBytes() int64 {
 	shared := c.decoder.Stats()
 	c.idleMu.Lock()
@@ -258,8 +268,9 @@ func (c *Codec[T]) Decode(data []byte, previous T) (T, error) {
 	return obj, err
 }
 
-// DecodeAlone is Decode for callers that look at a single object and soon drop it. In protobuf, the object shares little with others,
-// but any of its strings that is still referenced keeps a copy of the encoding in memory, if that is at most 32 KiB. In JSON, it shares nothing.
+// DecodeAlone is Decode for callers that look at a single object and soon drop it. In protobuf, the
+// object shares little with others, but any of its strings that is still referenced keeps a copy of
+// the encoding in memory, if that is at most 32 KiB. In JSON, it shares nothing.
 func (c *Codec[T]) DecodeAlone(data []byte) (obj T, err error) {
 	kind, body, err := c.open(data)
 	if err != nil {

@@ -71,8 +71,8 @@ func checkCodec[T object.Object](t testing.TB, c *source.Codec[T], obj T) bool {
 	return true
 }
 
-// TestCodecOfMessages encodes objects with random contents. Either they are restored exactly, or the generated code cannot
-// restore them.
+// TestCodecOfMessages encodes objects with random contents. Either they are restored exactly, or
+// the generated code cannot restore them.
 func TestCodecOfMessages(t *testing.T) {
 	testseed.Each(t, 3, func(t *testing.T, seed uint64) {
 		r := &randomObjects{rng: rand.New(rand.NewPCG(seed, 1))}
@@ -235,7 +235,8 @@ func TestCodecOfUnstructured(t *testing.T) {
 	}
 }
 
-// TestCodecOfQuantities encodes quantities, some of which no text can tell: such ones result from calculations, for example in a transform.
+// TestCodecOfQuantities encodes quantities, some of which no text can tell: such ones result from
+// calculations, for example in a transform.
 func TestCodecOfQuantities(t *testing.T) {
 	testseed.Each(t, 3, func(t *testing.T, seed uint64) {
 		rng := rand.New(rand.NewPCG(seed, 4))
@@ -302,7 +303,8 @@ func TestCodecOfStructs(t *testing.T) {
 	}
 }
 
-// TestCodecNeedsAKind encodes objects that cannot be decoded. A transform may remove the kind, and not every source sets it.
+// TestCodecNeedsAKind encodes objects that cannot be decoded. A transform may remove the kind, and
+// not every source sets it.
 func TestCodecNeedsAKind(t *testing.T) {
 	c := newCodec[*unstructured.Unstructured](t)
 	for _, content := range []map[string]any{nil, {}, {"apiVersion": "v1"}, {"kind": int64(3)}, {"apiVersion": "a/b/c", "kind": "Widget"}} {
@@ -358,7 +360,8 @@ func TestCodecKeepsTheKind(t *testing.T) {
 	}
 }
 
-// TestCodecKeepsKindsInside encodes a kind that an API server writes in JSON but not in protobuf: that of the claims of a StatefulSet.
+// TestCodecKeepsKindsInside encodes a kind that an API server writes in JSON but not in protobuf:
+// that of the claims of a StatefulSet.
 func TestCodecKeepsKindsInside(t *testing.T) {
 	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "db"}}
 	set.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"}}}
@@ -417,8 +420,8 @@ func TestCodecConcurrently(t *testing.T) {
 	readers.Wait()
 }
 
-// TestStrayWritesToSingleObjects: writes to an object that was decoded alone do not show in objects decoded later, except at most in
-// those of the same batch.
+// TestStrayWritesToSingleObjects: writes to an object that was decoded alone do not show in objects
+// decoded later, except at most in those of the same batch.
 func TestStrayWritesToSingleObjects(t *testing.T) {
 	c := newCodec[*corev1.Pod](t)
 	var encoded [][]byte

@@ -19,8 +19,8 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// Raw is an object that is kept as the bytes in which the server sent it. Of the metadata, only the name, namespace, uid, resource version
-// and labels are decoded. Raws are read-only.
+// Raw is an object that is kept as the bytes in which the server sent it. Of the metadata, only the
+// name, namespace, uid, resource version and labels are decoded. Raws are read-only.
 type Raw struct {
 	metav1.ObjectMeta
 	kind     schema.GroupVersionKind // set for JSON, which contains it
@@ -28,8 +28,9 @@ type Raw struct {
 	protobuf bool
 }
 
-// NewRaw returns a source of the scope's objects as the server sends them: in protobuf if protobuf is set, which the server must support for
-// the resource, or else in JSON. Scope.Kind is required; Scope.Trim must be empty.
+// NewRaw returns a source of the scope's objects as the server sends them: in protobuf if protobuf
+// is set, which the server must support for the resource, or else in JSON. Scope.Kind is required;
+// Scope.Trim must be empty.
 func NewRaw(client *Client, scope Scope, protobuf bool) (*HTTP[*Raw], error) {
 	scope, err := scope.complete()
 	switch {

@@ -5,8 +5,9 @@ import (
 	"sync"
 )
 
-// Sizes of read buffers of watches. A program has many watches, most of them idle. So an idle watch has only a tiny buffer, too small
-// for any event. When data arrive, it borrows a buffer, and a larger one if that gets full, until it has caught up.
+// Sizes of read buffers of watches. A program has many watches, most of them idle. So an idle watch
+// has only a tiny buffer, too small for any event. When data arrive, it borrows a buffer, and a
+// larger one if that gets full, until it has caught up.
 const (
 	idleBufferSize    = 64
 	defaultBufferSize = 32 << 10
@@ -38,8 +39,8 @@ func newReadAhead(src io.Reader) *readAhead {
 // buffered returns all bytes that were read readAhead. They are valid until the next peek.
 func (a *readAhead) buffered() []byte { return a.buf[a.from:a.to] }
 
-// peek returns the next n bytes, reading as often as necessary; n is at most maxBufferSize. If it returns fewer, it also returns an error.
-// The bytes are valid until the next peek.
+// peek returns the next n bytes, reading as often as necessary; n is at most maxBufferSize. If it
+// returns fewer, it also returns an error. The bytes are valid until the next peek.
 func (a *readAhead) peek(n int) ([]byte, error) {
 	for empty := 0; a.to-a.from < n && a.err == nil; {
 		a.makeRoom()
@@ -64,8 +65,9 @@ const maxEmptyReads = 100
 // discard drops n buffered bytes.
 func (a *readAhead) discard(n int) { a.from += n }
 
-// makeRoom makes room for more bytes after the buffered ones, of which there must be fewer than maxBufferSize. As long as a quarter of the
-// buffer is free, it moves nothing: a large event may arrive in many small pieces.
+// makeRoom makes room for more bytes after the buffered ones, of which there must be fewer than
+// maxBufferSize. As long as a quarter of the buffer is free, it moves nothing: a large event may
+// arrive in many small pieces.
 func (a *readAhead) makeRoom() {
 	old, rest := a.buf, a.buffered()
 	switch {

@@ -22,7 +22,8 @@ const listBuffer = 32 << 10
 
 // listReader splits the body of a list into items.
 type listReader interface {
-	// Next returns the next encoded item; the bytes are valid until the next call. After the last one it returns io.EOF.
+	// Next returns the next encoded item; the bytes are valid until the next call. After the last
+	// one it returns io.EOF.
 	Next() ([]byte, error)
 	// head returns what is known so far of the list's own fields; it is complete after io.EOF.
 	head() listHead

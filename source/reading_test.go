@@ -59,7 +59,8 @@ func TestDecode(t *testing.T) {
 	})
 }
 
-// decodedBy lists and watches, and returns what Decode was called for. An object that it returns instead of another is passed on, and returning none is an error.
+// decodedBy lists and watches, and returns what Decode was called for. An object that it returns
+// instead of another is passed on, and returning none is an error.
 func decodedBy[T object.Object](t *testing.T, from *source.HTTP[T]) (names []string) {
 	t.Helper()
 	var instead T
@@ -112,8 +113,8 @@ func TestTakesOverWhatOthersDecoded(t *testing.T) {
 	})
 }
 
-// TestDecodePrevious: if the encoding of the previous object is known, that is compared with the new one instead of the object, unless the caller
-// will write to objects.
+// TestDecodePrevious: if the encoding of the previous object is known, that is compared with the
+// new one instead of the object, unless the caller will write to objects.
 func TestDecodePrevious(t *testing.T) {
 	bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
 		s.Create(pod("a", "x"))
@@ -152,7 +153,8 @@ func TestDecodePrevious(t *testing.T) {
 	})
 }
 
-// TestListsSayWhatTheyAre: a response without a kind is not a list, wherever the kind should have been, and one of another kind is rejected.
+// TestListsSayWhatTheyAre: a response without a kind is not a list, wherever the kind should have
+// been, and one of another kind is rejected.
 func TestListsSayWhatTheyAre(t *testing.T) {
 	kind := func(err error) bool { _, ok := errors.AsType[*source.KindError](err); return ok }
 	says := func(text string) func(error) bool {

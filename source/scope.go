@@ -19,8 +19,8 @@ import (
 // limit for a watch frame, and ten times etcd's default limit for an object.
 const DefaultMaxObjectBytes = 16 << 20
 
-// Scope says which objects a source gets, and which of their fields. The zero value is valid for FromClient, whose client
-// knows its resource.
+// Scope says which objects a source gets, and which of their fields. The zero value is valid for
+// FromClient, whose client knows its resource.
 type Scope struct {
 	// Resource is the collection, such as {"apps", "v1", "deployments"}. NewHTTP needs it; FromClient uses it only in
 	// messages.
@@ -41,8 +41,8 @@ type Scope struct {
 	// MaxObjectBytes limits the size of one encoded object; 0 means DefaultMaxObjectBytes. A larger one ends
 	// the list or watch with a TooLargeError. It has no effect on FromClient.
 	MaxObjectBytes int
-	// MaxSharedBytes limits the memory in bytes for remembering parts that objects have in common; 0 means a default that suits
-	// collections of any size.
+	// MaxSharedBytes limits the memory in bytes for remembering parts that objects have in common;
+	// 0 means a default that suits collections of any size.
 	MaxSharedBytes int
 }
 

@@ -103,7 +103,8 @@ func secretBodies(t *testing.T) []secretBody {
 	}
 }
 
-// variants returns a body that is cut off, or has a wrong, a missing or an additional byte, or the value in another form or place.
+// variants returns a body that is cut off, or has a wrong, a missing or an additional byte, or the
+// value in another form or place.
 func variants(body []byte) [][]byte {
 	all := [][]byte{
 		bytes.Replace(body, []byte(`"`+canary64+`"`), []byte("73918462057391846205e9999"), 1),

@@ -9,14 +9,15 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// Sharer lets objects share equal parts that do not come from a decoder which did that: objects that a transform returned, or that a client decoded.
-// It encodes each object and decodes it again. The zero value is ready to use. Its methods may be called from any goroutine.
+// Sharer lets objects share equal parts that do not come from a decoder which did that: objects
+// that a transform returned, or that a client decoded. It encodes each object and decodes it again.
+// The zero value is ready to use. Its methods may be called from any goroutine.
 type Sharer[T object.Object] struct {
-	// MaxSharedBytes limits the memory in bytes for remembering shared parts of each type of object; 0 means a default that suits collections of any
-	// size.
+	// MaxSharedBytes limits the memory in bytes for remembering shared parts of each type of
+	// object; 0 means a default that suits collections of any size.
 	MaxSharedBytes int
-	// OnStrayWrite, if not nil, is called during Share for each shared part that somebody has written to. field is where it was noticed, such as
-	// "metadata.labels".
+	// OnStrayWrite, if not nil, is called during Share for each shared part that somebody has
+	// written to. field is where it was noticed, such as "metadata.labels".
 	OnStrayWrite func(field string)
 
 	sharing sync.Mutex // held while sharing
@@ -32,9 +33,10 @@ type typeSharer[T object.Object] struct {
 	decoder wire.Decoder[T]
 }
 
-// Share returns a copy of obj that shares equal parts with objects that it returned earlier, and with previous, an earlier version of it or
-// the zero T. It keeps no reference to obj. It returns obj itself if its type shares nothing, as structs for custom resources do, or if
-// encoding it would lose information.
+// Share returns a copy of obj that shares equal parts with objects that it returned earlier, and
+// with previous, an earlier version of it or the zero T. It keeps no reference to obj. It returns
+// obj itself if its type shares nothing, as structs for custom resources do, or if encoding it
+// would lose information.
 func (s *Sharer[T]) Share(obj, previous T) T {
 	of := s.forType(reflect.TypeOf(obj))
 	if of == nil {
@@ -59,8 +61,8 @@ func (s *Sharer[T]) Share(obj, previous T) T {
 // maxSharerBuffer bounds the buffer that is kept for the next object.
 const maxSharerBuffer = 256 << 10
 
-// Recheck makes the sharer verify shared parts again before it reuses them. Call it before a batch of objects if others may have received those of the
-// previous one.
+// Recheck makes the sharer verify shared parts again before it reuses them. Call it before a batch
+// of objects if others may have received those of the previous one.
 func (s *Sharer[T]) Recheck() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,8 +129,9 @@ func (of *typeSharer[T]) share(buf []byte, obj, previous T) (shared T, used []by
 	return shared, buf, err
 }
 
-// shareWithEmpty is share for a struct with lists and maps that are empty but not nil, which an encoding does not tell apart. Transforms leave such
-// maps behind when they delete the last annotation. It only handles those in the struct itself, which the result does not share.
+// shareWithEmpty is share for a struct with lists and maps that are empty but not nil, which an
+// encoding does not tell apart. Transforms leave such maps behind when they delete the last
+// annotation. It only handles those in the struct itself, which the result does not share.
 func (of *typeSharer[T]) shareWithEmpty(buf []byte, obj, previous T) (shared T, err error) {
 	without := reflect.New(of.codec.typ)
 	without.Elem().Set(reflect.ValueOf(obj).Elem())
@@ -150,8 +153,8 @@ func (of *typeSharer[T]) shareWithEmpty(buf []byte, obj, previous T) (shared T, 
 	return shared, nil
 }
 
-// clearEmpty sets the empty lists and maps of a struct, and of structs in it, to nil. It appends their indexes to empty; v is the field at index
-// path of the whole.
+// clearEmpty sets the empty lists and maps of a struct, and of structs in it, to nil. It appends
+// their indexes to empty; v is the field at index path of the whole.
 func clearEmpty(empty [][]int, path []int, v reflect.Value) [][]int {
 	for i := range v.NumField() {
 		index := append(path[:len(path):len(path)], i)

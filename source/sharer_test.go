@@ -35,7 +35,8 @@ func unstructuredPods(t testing.TB, pods []*corev1.Pod) []*unstructured.Unstruct
 	return out
 }
 
-// TestSharerShares: objects equal what was passed, and take much less memory together. The copies of typed pods they are compared with share strings.
+// TestSharerShares: objects equal what was passed, and take much less memory together. The copies
+// of typed pods they are compared with share strings.
 func TestSharerShares(t *testing.T) {
 	t.Run("typed", func(t *testing.T) { checkSharer(t, wiretest.Pods(1000, 1), 0.7) })
 	t.Run("unstructured", func(t *testing.T) { checkSharer(t, unstructuredPods(t, wiretest.Pods(500, 1)), 0.4) })
@@ -161,7 +162,8 @@ func TestSharerReportsStrayWrites(t *testing.T) {
 	}
 }
 
-// TestUnsharedPartsAreFreed: the rest of an object that shares nothing does not keep in memory what was removed from it.
+// TestUnsharedPartsAreFreed: the rest of an object that shares nothing does not keep in memory what
+// was removed from it.
 func TestUnsharedPartsAreFreed(t *testing.T) {
 	bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
 		const n, removed = 100, 30_000

@@ -16,9 +16,10 @@ import (
 
 // ListerWatcher lists and watches the objects of one collection. Its methods may be called from several goroutines.
 //
-// A source can describe itself, as those of this package do, with the methods Scope() Scope and ObjectType() reflect.Type. A standalone
-// informer over a source without the first does not save objects that may be Secrets. Without the second, an informer whose T is an
-// interface neither folds nor saves objects.
+// A source can describe itself, as those of this package do, with the methods Scope() Scope and
+// ObjectType() reflect.Type. A standalone informer over a source without the first does not save
+// objects that may be Secrets. Without the second, an informer whose T is an interface neither
+// folds nor saves objects.
 type ListerWatcher[T object.Object] interface {
 	// List reads one page of the collection and calls each for every object in it, in the server's order,
 	// as the object arrives. An error returned by each ends the list and is returned unchanged.
@@ -29,8 +30,8 @@ type ListerWatcher[T object.Object] interface {
 	Watch(ctx context.Context, opts WatchOptions[T]) (Stream[T], error)
 }
 
-// ObjectType returns the Go type of a source's objects: T, or if T is an interface, what the source's method ObjectType() reflect.Type
-// returns.
+// ObjectType returns the Go type of a source's objects: T, or if T is an interface, what the
+// source's method ObjectType() reflect.Type returns.
 func ObjectType[T object.Object](src ListerWatcher[T]) reflect.Type {
 	t := reflect.TypeFor[T]()
 	typed, ok := src.(interface{ ObjectType() reflect.Type })
@@ -43,24 +44,28 @@ func ObjectType[T object.Object](src ListerWatcher[T]) reflect.Type {
 	return t
 }
 
-// Previous returns the caller's current version of the object with this key, or false if there is none. The returned object
-// is shared and read-only. A source compares it with the object that arrives: a new version reuses the parts that are
-// equal, and an object that cannot have changed is returned again instead of being decoded (see HTTP for when that is
-// the case). An object with another uid counts as another object.
+// Previous returns the caller's current version of the object with this key, or false if there is
+// none. The returned object is shared and read-only. A source compares it with the object that
+// arrives: a new version reuses the parts that are equal, and an object that cannot have changed is
+// returned again instead of being decoded (see HTTP for when that is the case). An object with
+// another uid counts as another object.
 //
 // The strings of the key are only valid during the call. A source calls Previous while List or Next runs.
 type Previous[T object.Object] func(key object.Key) (T, bool)
 
-// Decode decodes an object in place of the source, for callers that keep objects encoded; see Codec.AppendReceived. previous is what
-// Previous has just returned for the object, or the zero T. Decode may call decode, which decodes as the source would; previousData is
-// the encoding of previous, or nil if it is not known, in which case previous itself is compared with the new data. Decode returns
-// the result of decode, or an object with exactly the contents of data.
+// Decode decodes an object in place of the source, for callers that keep objects encoded; see
+// Codec.AppendReceived. previous is what Previous has just returned for the object, or the zero T.
+// Decode may call decode, which decodes as the source would; previousData is the encoding of
+// previous, or nil if it is not known, in which case previous itself is compared with the new data.
+// Decode returns the result of decode, or an object with exactly the contents of data.
 //
-// A source need not call Decode for every object, and does not for objects whose contents it changes. The returned object has to pass
-// the source's checks. data is only valid during the call. A source calls Decode while List or Next runs.
+// A source need not call Decode for every object, and does not for objects whose contents it
+// changes. The returned object has to pass the source's checks. data is only valid during the call.
+// A source calls Decode while List or Next runs.
 type Decode[T object.Object] func(data []byte, previous T, decode func(previousData []byte) (T, error)) (T, error)
 
-// ListOptions says what to list. ResourceVersion, ResourceVersionMatch, Continue and Limit are as in metav1.ListOptions.
+// ListOptions says what to list. ResourceVersion, ResourceVersionMatch, Continue and Limit are as
+// in metav1.ListOptions.
 type ListOptions[T object.Object] struct {
 	ResourceVersion      string
 	ResourceVersionMatch string
@@ -71,14 +76,15 @@ type ListOptions[T object.Object] struct {
 	Only object.Key
 	// Previous may be nil.
 	Previous Previous[T]
-	// NoSharing is set if the caller will write to the objects: nothing in them may be shared with others,
-	// except that an unchanged object from Previous is returned as it is. What the caller removes from an object should not be kept in
-	// memory by the rest of it.
+	// NoSharing is set if the caller will write to the objects: nothing in them may be shared with
+	// others, except that an unchanged object from Previous is returned as it is. What the caller
+	// removes from an object should not be kept in memory by the rest of it.
 	NoSharing bool
 	// Decode may be nil.
 	Decode Decode[T]
-	// Skip, if set, is called instead of each for an item that cannot be decoded or does not belong to the collection,
-	// provided that its key can be read. If it is nil, such an item ends the list with an error; one without a readable key always does.
+	// Skip, if set, is called instead of each for an item that cannot be decoded or does not belong
+	// to the collection, provided that its key can be read. If it is nil, such an item ends the
+	// list with an error; one without a readable key always does.
 	Skip func(*ObjectError)
 }
 

@@ -41,7 +41,8 @@ func invalid[T object.Object](err error) Event[T] {
 
 func unknownType(name string) error { return fmt.Errorf("unknown event type %s", wordOrSize(name)) }
 
-// wordOrSize quotes what should be one word. If broken data have something else there, which may be a part of an object, it gives only the size.
+// wordOrSize quotes what should be one word. If broken data have something else there, which may be
+// a part of an object, it gives only the size.
 func wordOrSize(text string) string {
 	const maxWord, letters = 16, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_"
 	if len(text) > maxWord || strings.Trim(text, letters) != "" {
@@ -52,9 +53,9 @@ func wordOrSize(text string) string {
 
 // stream is a watch over HTTP.
 //
-// Next (1) lets the event reader extract the next event from the body, which may wait for bytes, (2) decodes its object,
-// or returns the caller's object if it is unchanged, and (3) repeats this while the
-// reader's buffer holds complete events. It needs no goroutine besides net/http's.
+// Next (1) lets the event reader extract the next event from the body, which may wait for bytes,
+// (2) decodes its object, or returns the caller's object if it is unchanged, and (3) repeats this
+// while the reader's buffer holds complete events. It needs no goroutine besides net/http's.
 type stream[T object.Object] struct {
 	*objectReader[T]
 	ctx     context.Context // ends with the request
@@ -127,7 +128,8 @@ func (s *stream[T]) bookmarkEvent(data []byte) (Event[T], error) {
 	return e, nil
 }
 
-// explain returns the error to report for the end of the stream: the reason for ending it, if it was closed or its context ended.
+// explain returns the error to report for the end of the stream: the reason for ending it, if it
+// was closed or its context ended.
 func (s *stream[T]) explain(err error) error {
 	cause := context.Cause(s.ctx)
 	switch {
@@ -142,7 +144,8 @@ func (s *stream[T]) explain(err error) error {
 	}
 }
 
-// Close ends the request. It cancels first, which wakes a Next that waits for bytes; otherwise closing the body could wait for Next.
+// Close ends the request. It cancels first, which wakes a Next that waits for bytes; otherwise
+// closing the body could wait for Next.
 func (s *stream[T]) Close() error {
 	s.cancel(ErrClosed)
 	return s.body.Close()

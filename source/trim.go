@@ -28,8 +28,8 @@ func newTrimmer(trim object.Trim) (trimmer, error) {
 	return t, nil
 }
 
-// apply returns o without the trimmed fields. It does not modify o: the parts on the path to a removed field are copied,
-// everything else is shared with o.
+// apply returns o without the trimmed fields. It does not modify o: the parts on the path to a
+// removed field are copied, everything else is shared with o.
 func (t trimmer) apply(o object.Object) object.Object {
 	for _, names := range t.paths {
 		o = trimObject(o, names)

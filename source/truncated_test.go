@@ -10,8 +10,8 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// TestTruncatedLists truncates the body of a list at every byte. If nothing declared its length, such a body ends cleanly there; it must
-// not pass for a collection with fewer objects.
+// TestTruncatedLists truncates the body of a list at every byte. If nothing declared its length,
+// such a body ends cleanly there; it must not pass for a collection with fewer objects.
 func TestTruncatedLists(t *testing.T) {
 	bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
 		s.Create(pod("a", "x"))

@@ -31,7 +31,8 @@ func (c *choosy) DeepCopyObject() runtime.Object {
 	return &choosy{TypeMeta: c.TypeMeta, ObjectMeta: *c.ObjectMeta.DeepCopy()}
 }
 
-// TestErrorOfATypeThatPanics: the object is skipped like any other that cannot be decoded, and the rest of the list is not lost.
+// TestErrorOfATypeThatPanics: the object is skipped like any other that cannot be decoded, and the
+// rest of the list is not lost.
 func TestErrorOfATypeThatPanics(t *testing.T) {
 	answers := &scripted{contentType: "application/json", bodies: []string{`{"kind":"WidgetList","apiVersion":"example.com/v1","metadata":{"resourceVersion":"9"},"items":[
 		{"kind":"Widget","apiVersion":"example.com/v1","metadata":{"name":"x","resourceVersion":"5"},"spec":{}},

@@ -41,8 +41,9 @@ func (c *Client) warn(ctx context.Context, header http.Header) {
 	}
 }
 
-// warnByDefault passes the warnings to the default handler, as set by rest.SetDefaultWarningHandler. Only requests of package rest
-// have access to that, so it makes such a request and answers it locally with the same header.
+// warnByDefault passes the warnings to the default handler, as set by
+// rest.SetDefaultWarningHandler. Only requests of package rest have access to that, so it makes
+// such a request and answers it locally with the same header.
 func warnByDefault(ctx context.Context, header http.Header) {
 	answer := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Warning": header["Warning"]}, Body: http.NoBody}
 	client := &http.Client{Transport: cannedTransport{answer}}

@@ -96,7 +96,8 @@ func errorOf(o runtime.Object) error {
 	return &apierrors.StatusError{ErrStatus: *clean}
 }
 
-// endOfEvents ends the stream because there are no more events. A client that does not know the request for initial events may send nothing at all.
+// endOfEvents ends the stream because there are no more events. A client that does not know the
+// request for initial events may send nothing at all.
 func (s *watchStream[T]) endOfEvents() error {
 	err := s.end(io.EOF)
 	if err == io.EOF && s.initial {

@@ -8,9 +8,9 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// Arrivals are objects of a Gathering that Txn.PutArrivals has put into the store before the rest of their list. It is an object.Collection
-// for the handlers. Until Release is called it returns the objects as they were decoded; after that, each is opened for whoever
-// reads it.
+// Arrivals are objects of a Gathering that Txn.PutArrivals has put into the store before the rest
+// of their list. It is an object.Collection for the handlers. Until Release is called it returns
+// the objects as they were decoded; after that, each is opened for whoever reads it.
 type Arrivals[T object.Object] struct {
 	items []Held[T]
 	open  atomic.Pointer[[]T] // of the items, possibly with spare room; nil once released
@@ -98,8 +98,9 @@ func (a *Arrivals[T]) countCold() {
 	}
 }
 
-// OpenPacked opens the objects from..to that AddPacked has appended. Several goroutines may open different ones concurrently, each
-// with its own codec. The error says which object cannot be opened, and why.
+// OpenPacked opens the objects from..to that AddPacked has appended. Several goroutines may open
+// different ones concurrently, each with its own codec. The error says which object cannot be
+// opened, and why.
 func (g *Gathering[T]) OpenPacked(from, to int, codec Codec[T]) ([]T, error) {
 	objects := make([]T, to-from)
 	for i := range objects {
@@ -136,8 +137,9 @@ func (f *folding[T]) openWith(codec Codec[T], k object.Key, e *folded[T]) (o T, 
 	return o, nil
 }
 
-// PutArrivals puts objects of a namespace, "" for all, into the store. Objects whose key is already there, in any state, and those of
-// other namespaces are removed from a: Replace decides about them.
+// PutArrivals puts objects of a namespace, "" for all, into the store. Objects whose key is already
+// there, in any state, and those of other namespaces are removed from a: Replace decides about
+// them.
 func (t *Txn[T]) PutArrivals(g *Gathering[T], a *Arrivals[T], namespace string) {
 	t.mustBeOpen("PutArrivals")
 	t.arriving = true

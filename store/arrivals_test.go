@@ -8,8 +8,8 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// TestArrivalsCountOnce: unfoldable objects that a list has put into the store are open there and count only there, whatever is done with the
-// list afterwards.
+// TestArrivalsCountOnce: unfoldable objects that a list has put into the store are open there and
+// count only there, whatever is done with the list afterwards.
 func TestArrivalsCountOnce(t *testing.T) {
 	const n, every, known = 40, 10, 7
 	thingOf := func(i int) *thing {
@@ -57,7 +57,8 @@ func TestArrivalsCountOnce(t *testing.T) {
 	}
 }
 
-// TestRemovedArrival removes an arrival while others are waiting, the last of which takes its place: all are folded from their own encodings.
+// TestRemovedArrival removes an arrival while others are waiting, the last of which takes its
+// place: all are folded from their own encodings.
 func TestRemovedArrival(t *testing.T) {
 	const n, removed = 20, 3
 	codec := newPatchingCodec(t)

@@ -132,8 +132,8 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-// BenchmarkRelist measures a relist of 50,000 unchanged objects, per object: with a source that returns the present objects again, and one
-// that decodes them again.
+// BenchmarkRelist measures a relist of 50,000 unchanged objects, per object: with a source that
+// returns the present objects again, and one that decodes them again.
 func BenchmarkRelist(b *testing.B) {
 	for _, decoded := range []bool{false, true} {
 		b.Run(fmt.Sprint("decoded=", decoded), func(b *testing.B) {
@@ -223,8 +223,8 @@ func BenchmarkIntersect(b *testing.B) {
 	}
 }
 
-// BenchmarkMemory reports the memory per object of a store with one index, without the object itself: after a load, and after
-// replacing all objects in random order.
+// BenchmarkMemory reports the memory per object of a store with one index, without the object
+// itself: after a load, and after replacing all objects in random order.
 func BenchmarkMemory(b *testing.B) {
 	const n = 100_000
 	for _, churn := range []bool{false, true} {

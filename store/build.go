@@ -4,11 +4,12 @@ import "github.com/tidings/tidings/internal/tree"
 
 import "github.com/tidings/tidings/object"
 
-// knownValues returns the values in the index of the object in the slot, or false if they are not known and must be computed.
+// knownValues returns the values in the index of the object in the slot, or false if they are not
+// known and must be computed.
 type knownValues[T object.Object] func(x *Index[T], n tree.Slot) (values []string, ok bool)
 
-// valuesOf returns a function that returns the index values of an object of s, or no values and a reason if the index function
-// panics. known may be nil.
+// valuesOf returns a function that returns the index values of an object of s, or no values and a
+// reason if the index function panics. known may be nil.
 func valuesOf[T object.Object](s *Snapshot[T], x *Index[T], known knownValues[T]) func(it *tree.Item) (values []string, reason any) {
 	return func(it *tree.Item) ([]string, any) {
 		if known != nil {

@@ -9,10 +9,11 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// Check returns an error if an invariant of the snapshot is broken: the shape and order of its trees, an object under
-// another key than its own, an index with other values than its function returns, a wrong count. It reads every object and
-// calls every index function, which takes about as long as a first list; a store that works never returns an error. It is
-// for tests and for the health check of a program that suspects its memory. A cached object that somebody has written to
+// Check returns an error if an invariant of the snapshot is broken: the shape and order of its
+// trees, an object under another key than its own, an index with other values than its function
+// returns, a wrong count. It reads every object and calls every index function, which takes about
+// as long as a first list; a store that works never returns an error. It is for tests and for the
+// health check of a program that suspects its memory. A cached object that somebody has written to
 // breaks invariants, too.
 func (s *Snapshot[T]) Check() error {
 	if err := tree.Check(s.keys); err != nil {
@@ -90,7 +91,8 @@ func (s *Snapshot[T]) checkLookup() error {
 	})
 }
 
-// checkIndex returns an error unless the index has, for every object, the values that its function returns, and their digest.
+// checkIndex returns an error unless the index has, for every object, the values that its function
+// returns, and their digest.
 func (s *Snapshot[T]) checkIndex(x *indexTree[T]) error {
 	if err := tree.Check(x.tree()); err != nil {
 		return err

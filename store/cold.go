@@ -23,9 +23,10 @@ type Cold[T object.Object] struct {
 // Len returns the number of objects that can be folded.
 func (c *Cold[T]) Len() int { return len(c.keys) }
 
-// PackCold looks for objects that can be folded, starting at the key, and packs them. It stops after a few hundred, after examining visit
-// objects, or at the end. Unless all is set, it skips objects read one by one since its last pass, this time. It changes nothing in
-// the store, and may be called from any goroutine.
+// PackCold looks for objects that can be folded, starting at the key, and packs them. It stops
+// after a few hundred, after examining visit objects, or at the end. Unless all is set, it skips
+// objects read one by one since its last pass, this time. It changes nothing in the store, and may
+// be called from any goroutine.
 func (s *Store[T]) PackCold(from object.Key, visit int, all bool) *Cold[T] {
 	now := s.Snapshot()
 	if now.folds == nil {
@@ -62,8 +63,9 @@ func (s *Store[T]) PackKeys(keys []object.Key, all bool) *Cold[T] {
 	return c
 }
 
-// PackAgain repacks folded objects whose dictionary too few others need, which saves memory, starting at the key. It stops after a few
-// hundred, after examining visit objects, or at the end. Like PackCold it changes nothing.
+// PackAgain repacks folded objects whose dictionary too few others need, which saves memory,
+// starting at the key. It stops after a few hundred, after examining visit objects, or at the end.
+// Like PackCold it changes nothing.
 func (s *Store[T]) PackAgain(from object.Key, visit int) *Cold[T] {
 	now := s.Snapshot()
 	if now.folds == nil {
@@ -85,9 +87,10 @@ func (s *Store[T]) PackAgain(from object.Key, visit int) *Cold[T] {
 	return c
 }
 
-// PackTogether repacks folded neighbors, starting at the key, as if they had come in a list: objects that came one by one have less in
-// common with their dictionary. It examines a few hundred objects, at most visit. The result is empty if repacking saves next to
-// nothing. Like PackCold it changes nothing.
+// PackTogether repacks folded neighbors, starting at the key, as if they had come in a list:
+// objects that came one by one have less in common with their dictionary. It examines a few hundred
+// objects, at most visit. The result is empty if repacking saves next to nothing. Like PackCold it
+// changes nothing.
 func (s *Store[T]) PackTogether(from object.Key, visit int) *Cold[T] {
 	now := s.Snapshot()
 	if now.folds == nil {

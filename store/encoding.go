@@ -10,8 +10,8 @@ import (
 type Encoding struct {
 	data   []byte      // decoded by the store's Codec
 	packed fold.Packed // or the same as a patch
-	// before is the entry, a *folded[T], of an earlier state of the object, or nil if unknown. If the store has that entry, it is under the object's
-	// key.
+	// before is the entry, a *folded[T], of an earlier state of the object, or nil if unknown. If
+	// the store has that entry, it is under the object's key.
 	before unsafe.Pointer
 }
 

@@ -7,8 +7,8 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// ErrRewritten ends a wait for a resource version that may no longer exist, because the server's history was rewritten: it was
-// restored from a backup, and lists an older collection than before.
+// ErrRewritten ends a wait for a resource version that may no longer exist, because the server's
+// history was rewritten: it was restored from a backup, and lists an older collection than before.
 var ErrRewritten = errors.New("the server's history was rewritten, and this version may no longer exist")
 
 var (
@@ -18,8 +18,8 @@ var (
 
 // WaitError is returned by Store.WaitFor and its variants if they end before the store has caught up.
 type WaitError struct {
-	// Namespace and Key are what was waited for: the object under Key if that is set, else the namespace, or all if that is
-	// empty.
+	// Namespace and Key are what was waited for: the object under Key if that is set, else the
+	// namespace, or all if that is empty.
 	Namespace string
 	Key       object.Key
 	// Want is the resource version that was waited for, Have the one that the namespace was current to, "" for none.

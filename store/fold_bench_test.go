@@ -51,8 +51,9 @@ func live() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// BenchmarkFolded reads folded pods: by key in random order, and all of them; compare with the generated decoder on the same bytes. The
-// CPU time is that of the process, including the garbage collector.
+// BenchmarkFolded reads folded pods: by key in random order, and all of them; compare with the
+// generated decoder on the same bytes. The CPU time is that of the process, including the garbage
+// collector.
 func BenchmarkFolded(b *testing.B) {
 	s, keys, grown := foldedPods(b, 20_000)
 	shuffled := slices.Clone(keys)

@@ -387,7 +387,8 @@ func TestFoldedModel(t *testing.T) {
 	})
 }
 
-// checkPacker fails the test unless everything that is counted while objects fold, change and open is what the newest snapshot has.
+// checkPacker fails the test unless everything that is counted while objects fold, change and open
+// is what the newest snapshot has.
 func (w *foldWorld) checkPacker() {
 	w.t.Helper()
 	f := w.writer.Store().Snapshot().folds
@@ -447,7 +448,8 @@ func (w *foldWorld) checkTables(f *folding[*thing]) {
 // churn is how many objects TestCountsDoNotDrift sets.
 var churn = flag.Int("churn", 3000, "objects that TestCountsDoNotDrift sets")
 
-// TestCountsDoNotDrift compares counts with what is there after many changes, folds, lists, and reads, with patches and without.
+// TestCountsDoNotDrift compares counts with what is there after many changes, folds, lists, and
+// reads, with patches and without.
 func TestCountsDoNotDrift(t *testing.T) {
 	for name, codec := range map[string]Codec[*thing]{"packed": thingCodec{}, "patches": newPatchingCodec(t)} {
 		t.Run(name, func(t *testing.T) {
@@ -520,7 +522,8 @@ func TestSampleOpen(t *testing.T) {
 	})
 }
 
-// TestPackAgain has batches with their own dictionaries, and few objects left in them: repacking frees the dictionaries.
+// TestPackAgain has batches with their own dictionaries, and few objects left in them: repacking
+// frees the dictionaries.
 func TestPackAgain(t *testing.T) {
 	const batch, batches = 500, 6
 	w := newFoldWorld(t, testseed.Seed(t))

@@ -18,11 +18,12 @@ import (
 
 // Codec encodes and decodes the objects of a store. Its methods may be called from any goroutine.
 type Codec[T object.Object] interface {
-	// Append appends the encoding of obj to dst. It returns an error if decoding would not restore an equal object; the object then
-	// stays open.
+	// Append appends the encoding of obj to dst. It returns an error if decoding would not restore
+	// an equal object; the object then stays open.
 	Append(dst []byte, obj T) ([]byte, error)
-	// Decode decodes what Append encoded, for readers of many objects in order. The object may share equal parts with other objects,
-	// and with previous, an earlier version of it or the zero T.
+	// Decode decodes what Append encoded, for readers of many objects in order. The object may
+	// share equal parts with other objects, and with previous, an earlier version of it or the zero
+	// T.
 	Decode(data []byte, previous T) (T, error)
 	// DecodeAlone decodes what Append encoded, for readers of single objects that are soon dropped.
 	DecodeAlone(data []byte) (T, error)
@@ -31,14 +32,15 @@ type Codec[T object.Object] interface {
 // Patcher is a Codec that can store objects as patches of others.
 type Patcher[T object.Object] interface {
 	Codec[T]
-	// Diff appends to dst a patch that turns base into data, both encodings of objects. It returns false if there is none of at most most bytes.
-	// It must be exact: see fold.Differ.
+	// Diff appends to dst a patch that turns base into data, both encodings of objects. It returns
+	// false if there is none of at most most bytes. It must be exact: see fold.Differ.
 	Diff(dst, base, data []byte, most int) ([]byte, bool)
 	// DecodeBase decodes what Append encoded, as the base of patches. data does not change any more.
 	DecodeBase(data []byte) (T, error)
 	// DecodePatch applies a patch to base, the decoded base of the patch. The result may share parts with base.
 	DecodePatch(base T, patch []byte) (T, error)
-	// DecodeNextPatch is DecodePatch, given an earlier state of the object, other, and the patch that made it from the same base.
+	// DecodeNextPatch is DecodePatch, given an earlier state of the object, other, and the patch
+	// that made it from the same base.
 	DecodeNextPatch(base T, patch []byte, other T, otherPatch []byte) (T, error)
 }
 
@@ -89,8 +91,9 @@ type folds[T object.Object] struct {
 	gone []fold.Packed
 }
 
-// UseCodec makes objects of a type foldable. typ is a pointer type: T, or one that implements the interface T. Objects of other types,
-// which the codec refuses, stay open. Call UseCodec before the first transaction.
+// UseCodec makes objects of a type foldable. typ is a pointer type: T, or one that implements the
+// interface T. Objects of other types, which the codec refuses, stay open. Call UseCodec before the
+// first transaction.
 func (w *Writer[T]) UseCodec(codec Codec[T], typ reflect.Type) {
 	w.mustBeIdle("UseCodec")
 	if typ.Kind() != reflect.Pointer || !typ.AssignableTo(reflect.TypeFor[T]()) {
@@ -155,15 +158,16 @@ func (f *folds[T]) release() {
 	f.gone = nil
 }
 
-// release tells the packer that an object has left the store. If it was the last to need its template, that is not kept decoded any longer.
+// release tells the packer that an object has left the store. If it was the last to need its
+// template, that is not kept decoded any longer.
 func (f *folding[T]) release(packed fold.Packed) {
 	if template := f.packer.Release(packed); template != nil {
 		f.templates.drop(template)
 	}
 }
 
-// open returns the object of an entry: the one that somebody holds, or else a new one, decoded for a single reader or not. If it cannot be opened, open reports
-// why and returns false.
+// open returns the object of an entry: the one that somebody holds, or else a new one, decoded for
+// a single reader or not. If it cannot be opened, open reports why and returns false.
 func (f *folding[T]) open(k object.Key, e *folded[T], single bool) (T, bool) {
 	if o, ok := f.held(e); ok {
 		return o, true
@@ -179,8 +183,9 @@ func (f *folding[T]) open(k object.Key, e *folded[T], single bool) (T, bool) {
 	return f.register(k, e, o, err)
 }
 
-// openPatch opens an object that is packed as a patch. It returns false for others, and for objects to decode as a whole: single ones whose
-// template is not decoded, until more of them are requested.
+// openPatch opens an object that is packed as a patch. It returns false for others, and for objects
+// to decode as a whole: single ones whose template is not decoded, until more of them are
+// requested.
 func (f *folding[T]) openPatch(patcher Patcher[T], e *folded[T], single bool) (o T, ok bool) {
 	template, patch, ok, err := e.packed.Patch()
 	if !ok || err != nil || patcher == nil {
@@ -195,7 +200,8 @@ func (f *folding[T]) openPatch(patcher Patcher[T], e *folded[T], single bool) (o
 	return o, err == nil && !object.IsNil(o)
 }
 
-// base returns a decoded template. It returns false if that cannot be decoded, or if decoding it for a single object does not pay off.
+// base returns a decoded template. It returns false if that cannot be decoded, or if decoding it
+// for a single object does not pay off.
 func (f *folding[T]) base(patcher Patcher[T], template *fold.Dictionary, single bool) (base T, ok bool) {
 	decoded, kept := template.Decoded()
 	if base, ok = decoded.(T); ok {
@@ -212,8 +218,8 @@ func (f *folding[T]) base(patcher Patcher[T], template *fold.Dictionary, single 
 	return base, true
 }
 
-// openFrom is open for a single object. It also returns the encoding that the object was decoded from, appended to buf, or nil if somebody held the
-// object already or opened it meanwhile.
+// openFrom is open for a single object. It also returns the encoding that the object was decoded
+// from, appended to buf, or nil if somebody held the object already or opened it meanwhile.
 func (f *folding[T]) openFrom(k object.Key, e *folded[T], buf []byte) (o T, encoded []byte, ok bool) {
 	if o, ok := f.held(e); ok {
 		return o, nil, true
@@ -233,11 +239,13 @@ func (f *folding[T]) openFrom(k object.Key, e *folded[T], buf []byte) (o T, enco
 	return o, encoded, ok
 }
 
-// checkEvery: one in checkEvery objects opened from a template is checked, which takes as long as opening some ten objects.
+// checkEvery: one in checkEvery objects opened from a template is checked, which takes as long as
+// opening some ten objects.
 const checkEvery = 1024
 
-// checked returns the object of an entry, given what its template and patch made of it. It occasionally decodes the object as a whole as well: if the
-// two differ, the template is decoded again for others.
+// checked returns the object of an entry, given what its template and patch made of it. It
+// occasionally decodes the object as a whole as well: if the two differ, the template is decoded
+// again for others.
 func (f *folding[T]) checked(k object.Key, e *folded[T], o T) T {
 	if f.onStrayPart == nil || f.opens.Load()%checkEvery != 0 {
 		return o

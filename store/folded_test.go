@@ -90,7 +90,8 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// TestPackKeys folds the requested objects, except those that are already folded, missing, unencodable, or recently read.
+// TestPackKeys folds the requested objects, except those that are already folded, missing,
+// unencodable, or recently read.
 func TestPackKeys(t *testing.T) {
 	w, keys := newFolding(t, 20)
 	stubborn := plainThing(3)
@@ -127,7 +128,8 @@ func TestPackKeys(t *testing.T) {
 	}
 }
 
-// TestDictionaryOfANeighbor leaves one object near an open one folded: its dictionary is used if it is at most two places away in the same leaf.
+// TestDictionaryOfANeighbor leaves one object near an open one folded: its dictionary is used if it
+// is at most two places away in the same leaf.
 func TestDictionaryOfANeighbor(t *testing.T) {
 	const at = 60
 	for _, distance := range []int{-3, -2, -1, 1, 2, 3} {
@@ -323,7 +325,8 @@ func TestReplaceOfRepeatedObjects(t *testing.T) {
 	}
 }
 
-// TestListWithoutAVersionIsAPart: a namespace listed without a version belongs to the collection, whose version is then unknown.
+// TestListWithoutAVersionIsAPart: a namespace listed without a version belongs to the collection,
+// whose version is then unknown.
 func TestListWithoutAVersionIsAPart(t *testing.T) {
 	w := NewWriter[*thing](Options{})
 	txn := w.Begin()
@@ -409,7 +412,8 @@ func TestAdvanceNeedsATransaction(t *testing.T) {
 	txn.Advance("", "5")
 }
 
-// TestWhoHoldsAnObjectGoesOnWithIt: if somebody holds an object while it is folded, in whatever way, every reader gets the same object.
+// TestWhoHoldsAnObjectGoesOnWithIt: if somebody holds an object while it is folded, in whatever
+// way, every reader gets the same object.
 func TestWhoHoldsAnObjectGoesOnWithIt(t *testing.T) {
 	w, keys := newFolding(t, 60)
 	held := map[object.Key]*thing{}
@@ -496,8 +500,8 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// TestFoldedObjectsAreOmitted from the results of Replace and Drop if they are many, and not opened before somebody iterates over them. Open objects and
-// replaced ones are not omitted.
+// TestFoldedObjectsAreOmitted from the results of Replace and Drop if they are many, and not opened
+// before somebody iterates over them. Open objects and replaced ones are not omitted.
 func TestFoldedObjectsAreOmitted(t *testing.T) {
 	for _, silent := range []bool{false, true} {
 		w, keys := newFoldingAlone(t, 30)
@@ -553,7 +557,8 @@ func TestFoldedObjectsAreOmitted(t *testing.T) {
 	}
 }
 
-// TestOmissionsAddUp: the limit of opened objects is for the whole transaction, and so is the result. What is opened is in order with the rest.
+// TestOmissionsAddUp: the limit of opened objects is for the whole transaction, and so is the
+// result. What is opened is in order with the rest.
 func TestOmissionsAddUp(t *testing.T) {
 	w := NewWriter[*thing](Options{})
 	w.UseCodec(thingCodec{}, reflect.TypeFor[*thing]())

@@ -11,15 +11,17 @@ import (
 // FoldStats has the numbers and sizes of the open and folded objects of a store.
 type FoldStats struct {
 	Open, Folded int // numbers of objects
-	// Unfoldable counts the open objects that could not be restored from an encoding; Reason says why the last one could not.
+	// Unfoldable counts the open objects that could not be restored from an encoding; Reason says
+	// why the last one could not.
 	Unfoldable int
 	Reason     string
 	// IndexEntries counts the entries of all indexes, one per object and value.
 	IndexEntries int
 	// Recent counts the folded objects that are kept open because they were read one by one.
 	Recent int
-	// Bytes is the memory of folded objects, including dictionaries, the table of opened ones (with those that nobody has held since the last garbage
-	// collection), and everything else. EncodedBytes is their size when encoded.
+	// Bytes is the memory of folded objects, including dictionaries, the table of opened ones (with
+	// those that nobody has held since the last garbage collection), and everything else.
+	// EncodedBytes is their size when encoded.
 	Bytes, EncodedBytes int64
 	// TemplateBytes estimates the memory of templates that are kept decoded.
 	TemplateBytes int64
@@ -67,8 +69,9 @@ func (s *Store[T]) KeepTemplates(bytes int64) {
 	}
 }
 
-// SampleTemplates returns up to n decoded templates, and what they would count for in FoldStats.TemplateBytes without ScaleTemplates. Their strings
-// are parts of memory that is counted already.
+// SampleTemplates returns up to n decoded templates, and what they would count for in
+// FoldStats.TemplateBytes without ScaleTemplates. Their strings are parts of memory that is counted
+// already.
 func (s *Store[T]) SampleTemplates(n int) (objects []T, guessed int64) {
 	f := s.Snapshot().folds
 	if f == nil {
@@ -88,7 +91,8 @@ func (s *Store[T]) ScaleTemplates(scale float64) {
 	}
 }
 
-// samplePage is how many neighbors of a page are sampled: few, because neighbors have similar sizes, but not one, because they share parts.
+// samplePage is how many neighbors of a page are sampled: few, because neighbors have similar
+// sizes, but not one, because they share parts.
 const samplePage = 8
 
 // maxPages is how many pages are examined per sampled object, if few objects are open.

@@ -12,13 +12,14 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// Gathering collects the objects of a list for Txn.Replace, and can fold them as they come, so that never all are open. Only
-// one goroutine at a time may use it.
+// Gathering collects the objects of a list for Txn.Replace, and can fold them as they come, so that
+// never all are open. Only one goroutine at a time may use it.
 type Gathering[T object.Object] struct {
 	folding *folding[T] // nil if the store has no codec
 	items   []gatheredItem[T]
 	open    int // number of open items that are not stored
-	// from is the index at which open items may begin; arrived is the index of the first that was not taken as Arrivals.
+	// from is the index at which open items may begin; arrived is the index of the first that was
+	// not taken as Arrivals.
 	from    int
 	arrived int
 	indexes []*Index[T]
@@ -81,8 +82,8 @@ func (g *Gathering[T]) AddEncoded(o T, e Encoding) {
 // EncodedBytes returns the memory that knowing the encodings of open objects takes.
 func (g *Gathering[T]) EncodedBytes() int { return len(g.encodings) + g.patches }
 
-// AddHeld appends the present state of an object. If it is open, the Gathering does not count it, since the store does; but it keeps the object, in
-// case the store folds it meanwhile.
+// AddHeld appends the present state of an object. If it is open, the Gathering does not count it,
+// since the store does; but it keeps the object, in case the store folds it meanwhile.
 func (g *Gathering[T]) AddHeld(h Held[T]) {
 	g.items = append(g.items, gatheredItem[T]{Held: h, stored: h.folded == nil})
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// Held is the state of an object in a store. It may be folded: its identity is known, but the object itself has to be opened.
-// The zero value holds nothing.
+// Held is the state of an object in a store. It may be folded: its identity is known, but the
+// object itself has to be opened. The zero value holds nothing.
 type Held[T object.Object] struct {
 	key     object.Key
 	object  T // open; if folded is set, it may be the zero T
@@ -52,14 +52,15 @@ func (h *Held[T]) Open() (T, bool) {
 	return h.object, true
 }
 
-// Object returns the object. If it cannot be opened, which Options.OnOpenError reports, the result has just a key, uid and version.
+// Object returns the object. If it cannot be opened, which Options.OnOpenError reports, the result
+// has just a key, uid and version.
 func (h *Held[T]) Object() T { return h.opened(false) }
 
 // ObjectAlone is Object for readers of single objects in no order: see Codec.DecodeAlone.
 func (h *Held[T]) ObjectAlone() T { return h.opened(true) }
 
-// ObjectFrom is ObjectAlone, and also returns the encoding that the object was decoded from, in buf if it fits. That is nil if the object was
-// open or cannot be opened.
+// ObjectFrom is ObjectAlone, and also returns the encoding that the object was decoded from, in buf
+// if it fits. That is nil if the object was open or cannot be opened.
 func (h *Held[T]) ObjectFrom(buf []byte) (o T, encoded []byte) {
 	if h.folded == nil {
 		return h.object, nil
@@ -74,9 +75,10 @@ func (h *Held[T]) ObjectFrom(buf []byte) (o T, encoded []byte) {
 // IsPatch reports whether the object is folded as a patch.
 func (h *Held[T]) IsPatch() bool { return h.folded != nil && h.folded.packed.IsPatch() }
 
-// DecodeNext decodes a later state of the object, if it IsPatch, as a patch of the same template. opened is the result of Object, not a stand-in, or
-// the zero T if the object was not opened. Nobody may have written to opened, since the result shares parts with it. DecodeNext returns false if the
-// states have little in common. It keeps no reference to the bytes.
+// DecodeNext decodes a later state of the object, if it IsPatch, as a patch of the same template.
+// opened is the result of Object, not a stand-in, or the zero T if the object was not opened.
+// Nobody may have written to opened, since the result shares parts with it. DecodeNext returns
+// false if the states have little in common. It keeps no reference to the bytes.
 func (h *Held[T]) DecodeNext(opened T, encoded []byte) (o T, e Encoding, ok bool) {
 	unopened := object.IsNil(opened)
 	if !h.IsPatch() || h.folding.patcher == nil || !unopened && !h.Is(opened) {
@@ -120,7 +122,8 @@ func (h *Held[T]) opened(single bool) T {
 	return h.StandIn()
 }
 
-// StandIn returns a new object with only the key, uid and version of h. If a method of the type panics when it is to set them, they are missing.
+// StandIn returns a new object with only the key, uid and version of h. If a method of the type
+// panics when it is to set them, they are missing.
 func (h *Held[T]) StandIn() (o T) {
 	defer func() { _ = recover() }() // nobody who opens objects expects a panic
 	o = reflect.New(h.folding.typ.Elem()).Interface().(T)
@@ -177,8 +180,8 @@ func (s *Snapshot[T]) Held(k object.Key) (Held[T], bool) {
 	return s.hold(k, n), true
 }
 
-// LikelyHeld is Held without comparing the key of a folded object, which takes as long as opening it: the caller has to check the key of the opened
-// object.
+// LikelyHeld is Held without comparing the key of a folded object, which takes as long as opening
+// it: the caller has to check the key of the opened object.
 func (s *Snapshot[T]) LikelyHeld(k object.Key) (Held[T], bool) {
 	n, ok := s.likely(k)
 	if !ok {

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// identity is the uid and resource version of a folded object. In the form that API servers use, both are kept as numbers,
-// which take a third of the memory of their texts.
+// identity is the uid and resource version of a folded object. In the form that API servers use,
+// both are kept as numbers, which take a third of the memory of their texts.
 type identity struct {
 	uid     [16]byte
 	version uint64

@@ -10,8 +10,8 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// Index finds objects by values that a function computes from them. Writer.AddIndex creates one. An Index may be used from
-// any goroutine.
+// Index finds objects by values that a function computes from them. Writer.AddIndex creates one. An
+// Index may be used from any goroutine.
 type Index[T object.Object] struct {
 	name    string
 	compute func(T) []string
@@ -42,8 +42,8 @@ func (ix *Index[T]) values(o T) (values []string, reason any) {
 	return ix.compute(o), nil
 }
 
-// digest returns a number that identifies a set of values: two sets have the same digest with odds of one in 2^64. It is 0 for
-// no values.
+// digest returns a number that identifies a set of values: two sets have the same digest with odds
+// of one in 2^64. It is 0 for no values.
 func (ix *Index[T]) digest(values []string) uint64 {
 	if len(values) >= manyValues {
 		values = slices.Compact(slices.Sorted(slices.Values(values)))
@@ -67,13 +67,16 @@ func (ix *Index[T]) has(o T, value string) bool {
 type indexTree[T object.Object] struct {
 	index *Index[T]
 	root  *tree.Node
-	// digests holds, by slot, the digest of the values under which the tree has each object. They show whether a change of an
-	// object changes its values, and whether somebody has written to it.
+	// digests holds, by slot, the digest of the values under which the tree has each object. They
+	// show whether a change of an object changes its values, and whether somebody has written to
+	// it.
 	digests tree.Slots[uint64]
-	// pending are entries that are not in the tree yet, in the order in which their objects arrived. An index is mostly in another order
-	// than the batches of a first list, so that putting them into the tree at once would copy most leaves for each batch. They
-	// wait for a reader, for a change of an object in the store, for manyPending of them, or for the end of the list. Once somebody reads
-	// the index, entries go into the tree at once, so that not every reader has to build a tree of its own.
+	// pending are entries that are not in the tree yet, in the order in which their objects
+	// arrived. An index is mostly in another order than the batches of a first list, so that
+	// putting them into the tree at once would copy most leaves for each batch. They wait for a
+	// reader, for a change of an object in the store, for manyPending of them, or for the end of
+	// the list. Once somebody reads the index, entries go into the tree at once, so that not every
+	// reader has to build a tree of its own.
 	pending []tree.Item
 	// settling is nil without pending entries, and in a transaction that has added some.
 	settling *settling
@@ -89,7 +92,8 @@ type change[T object.Object] struct {
 	had, has bool
 }
 
-// valuesAfter returns the object's values after a change, none if it is deleted, and the reason if the index function panics.
+// valuesAfter returns the object's values after a change, none if it is deleted, and the reason if
+// the index function panics.
 func (x *indexTree[T]) valuesAfter(c *change[T]) (values []string, reason any) {
 	if !c.has {
 		return nil, nil
@@ -97,8 +101,9 @@ func (x *indexTree[T]) valuesAfter(c *change[T]) (values []string, reason any) {
 	return x.index.values(c.to.preferOpen())
 }
 
-// valuesBefore returns the values under which the tree has the object before a change, none if it was not there. It returns
-// false if they are not known, because somebody has written to the object.
+// valuesBefore returns the values under which the tree has the object before a change, none if it
+// was not there. It returns false if they are not known, because somebody has written to the
+// object.
 func (x *indexTree[T]) valuesBefore(c *change[T]) (values []string, ok bool) {
 	if !c.had {
 		return nil, true

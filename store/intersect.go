@@ -97,8 +97,8 @@ func leapfrog(lists []list, yield func(*tree.Item) bool) {
 	}
 }
 
-// ahead moves all lists to k or beyond. It returns k if all of them have k, else the key at which one of them is, or that
-// one of them has ended.
+// ahead moves all lists to k or beyond. It returns k if all of them have k, else the key at which
+// one of them is, or that one of them has ended.
 func ahead(lists []list, k object.Key) (at object.Key, ended bool) {
 	for i := range lists {
 		it := lists[i].advance(k)

@@ -227,7 +227,8 @@ func (w *listWorld) checkList() {
 	}
 }
 
-// TestListModel runs random operations, against a map, on a store in which lists arrive, some of which are never completed.
+// TestListModel runs random operations, against a map, on a store in which lists arrive, some of
+// which are never completed.
 func TestListModel(t *testing.T) {
 	testseed.Each(t, 2, func(t *testing.T, seed uint64) {
 		var codec Codec[*thing] = thingCodec{}

@@ -80,8 +80,8 @@ func only[E any](namespace string, items []E, namespaceOf func(*E) string) []E {
 	return items[from:to]
 }
 
-// sorted sorts the items by key, in place, and drops all but the newest of each key. Sorted items are only checked. dropped
-// is called for each dropped item, and may be nil.
+// sorted sorts the items by key, in place, and drops all but the newest of each key. Sorted items
+// are only checked. dropped is called for each dropped item, and may be nil.
 func sorted[E any](items []E, keyOf func(*E) object.Key, versionOf func(*E) string, dropped func(*E)) []E {
 	if ascending(items, keyOf) {
 		return items

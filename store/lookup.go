@@ -11,14 +11,15 @@ import (
 // minLookup is the minimum size of a lookup's table.
 const minLookup = tree.PageSize
 
-// lookup finds the slot of a key in a snapshot by a hash, which touches a fraction of the memory that descending the key tree
-// does. It only proposes: the caller compares the key of the object there.
+// lookup finds the slot of a key in a snapshot by a hash, which touches a fraction of the memory
+// that descending the key tree does. It only proposes: the caller compares the key of the object
+// there.
 //
 // Its table has open addressing with linear probing and no tombstones. At most three of four entries are used.
 type lookup struct {
 	seed maphash.Seed
-	// table has a power of two of entries: 0, or a key's hash in the upper half and its slot + 1 in the lower. The search for an
-	// entry starts at its hash.
+	// table has a power of two of entries: 0, or a key's hash in the upper half and its slot + 1 in
+	// the lower. The search for an entry starts at its hash.
 	table tree.Slots[uint64]
 	size  uint32
 }

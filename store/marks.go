@@ -8,8 +8,9 @@ import (
 	"github.com/tidings/tidings/internal/tree"
 )
 
-// marks has a bit for each slot, which readers set and the writer clears. All snapshots share its pages: they are about the
-// store, not about one moment. Setting a bit that is already set writes nothing.
+// marks has a bit for each slot, which readers set and the writer clears. All snapshots share its
+// pages: they are about the store, not about one moment. Setting a bit that is already set writes
+// nothing.
 type marks struct {
 	pages []*markPage
 }

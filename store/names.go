@@ -6,7 +6,8 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// nameBlock is the size of the block that several names share. It is small, because any one of its names keeps it alive.
+// nameBlock is the size of the block that several names share. It is small, because any one of its
+// names keeps it alive.
 const nameBlock = 256
 
 // names copies strings, for keys that must not keep objects alive.

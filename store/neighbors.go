@@ -5,8 +5,9 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// Neighbors decodes consecutive objects, such as those of a list, as patches of one of them, which takes half the time, and packs them so. Parts that
-// an object has in common with its neighbors are shared by all of them, as when patches are opened. Only one goroutine at a time may use it.
+// Neighbors decodes consecutive objects, such as those of a list, as patches of one of them, which
+// takes half the time, and packs them so. Parts that an object has in common with its neighbors are
+// shared by all of them, as when patches are opened. Only one goroutine at a time may use it.
 type Neighbors[T object.Object] struct {
 	folding  *folding[T]
 	template *fold.Dictionary // nil until there is one
@@ -23,8 +24,8 @@ func (s *Store[T]) Neighbors() *Neighbors[T] {
 	return n
 }
 
-// Decode decodes the encoding of an object, and returns false if the object has little in common with the one last passed to Follow. It keeps no
-// reference to the bytes.
+// Decode decodes the encoding of an object, and returns false if the object has little in common
+// with the one last passed to Follow. It keeps no reference to the bytes.
 func (n *Neighbors[T]) Decode(encoded []byte) (o T, e Encoding, ok bool) {
 	if n.template == nil {
 		return o, e, false
@@ -51,8 +52,9 @@ func (n *Neighbors[T]) refresh() (ok bool) {
 	return true
 }
 
-// Follow makes an object, decoded from these bytes, the one that the next objects are compared with, and returns it as a patch of itself. If objects
-// cannot be compared with it, Follow returns false and the previous one stays. It keeps no reference to the bytes.
+// Follow makes an object, decoded from these bytes, the one that the next objects are compared
+// with, and returns it as a patch of itself. If objects cannot be compared with it, Follow returns
+// false and the previous one stays. It keeps no reference to the bytes.
 func (n *Neighbors[T]) Follow(o T, encoded []byte) (e Encoding, ok bool) {
 	if n.folding == nil || !fold.CanBeTemplate(encoded) {
 		return e, false

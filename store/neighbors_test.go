@@ -13,8 +13,8 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// listNeighbors gathers objects decoded relative to their neighbors; it overwrites their encodings afterwards. It returns how many were
-// decoded as a whole.
+// listNeighbors gathers objects decoded relative to their neighbors; it overwrites their encodings
+// afterwards. It returns how many were decoded as a whole.
 func listNeighbors(t *testing.T, w *Writer[*thing], codec Codec[*thing], objects []*thing, fold func(g *Gathering[*thing], i int)) (whole int) {
 	t.Helper()
 	g, n := w.Store().Gather(0), w.Store().Neighbors()
@@ -71,7 +71,8 @@ func neighborThings(kinds, each int) (objects []*thing) {
 	return objects
 }
 
-// TestNeighbors lists objects of a few kinds: one of each is decoded as a whole, the others as its patches, and all are folded that way.
+// TestNeighbors lists objects of a few kinds: one of each is decoded as a whole, the others as its
+// patches, and all are folded that way.
 func TestNeighbors(t *testing.T) {
 	const kinds, each = 4, 2*fold.TemplateUses + 5
 	codec := newPatchingCodec(t)
@@ -216,7 +217,8 @@ type baselessCodec struct {
 
 func (c baselessCodec) DecodeBase([]byte) (*thing, error) { *c.asked++; return nil, errFaulty }
 
-// TestNeighborsWithoutABase: a template that cannot be decoded again is dropped, and not retried for each following object.
+// TestNeighborsWithoutABase: a template that cannot be decoded again is dropped, and not retried
+// for each following object.
 func TestNeighborsWithoutABase(t *testing.T) {
 	asked := 0
 	codec := baselessCodec{newPatchingCodec(t), &asked}
@@ -235,7 +237,8 @@ func TestNeighborsWithoutABase(t *testing.T) {
 	}
 }
 
-// TestNeighborsThatAreDropped: truncating a list drops the encodings of its objects, and the others are folded from their own.
+// TestNeighborsThatAreDropped: truncating a list drops the encodings of its objects, and the others
+// are folded from their own.
 func TestNeighborsThatAreDropped(t *testing.T) {
 	const n, left = 40, 15
 	codec := newPatchingCodec(t)
@@ -267,7 +270,8 @@ func TestNeighborsThatAreDropped(t *testing.T) {
 	}
 }
 
-// TestTemplatesOfNeighborsCount: if objects have nothing in common, each is kept as a template, which takes more than its encoding.
+// TestTemplatesOfNeighborsCount: if objects have nothing in common, each is kept as a template,
+// which takes more than its encoding.
 func TestTemplatesOfNeighborsCount(t *testing.T) {
 	const n = 30
 	codec := newPatchingCodec(t)

@@ -9,8 +9,9 @@ import (
 	"weak"
 )
 
-// opened finds opened objects that somebody still holds, by the numbers of their entries. It keeps no object alive. A weak pointer
-// in each entry would cost two more heap objects per folded one, which the garbage collector has to visit.
+// opened finds opened objects that somebody still holds, by the numbers of their entries. It keeps
+// no object alive. A weak pointer in each entry would cost two more heap objects per folded one,
+// which the garbage collector has to visit.
 type opened struct {
 	last      atomic.Uint64 // the last number given to an entry
 	count     atomic.Int64  // of all shards
@@ -27,7 +28,8 @@ type openedShard struct {
 // minOpened is up to how many objects of a shard tidy leaves alone.
 const minOpened = 32
 
-// openedBytes estimates the memory per object in the table: its place, a third of which is empty, and the runtime's part of a weak pointer.
+// openedBytes estimates the memory per object in the table: its place, a third of which is empty,
+// and the runtime's part of a weak pointer.
 const openedBytes = 40
 
 // bytes estimates the memory of the table.
@@ -72,8 +74,9 @@ func (o *opened) put(n uint64, object unsafe.Pointer) unsafe.Pointer {
 
 // scheduleTidy has tidy called after each garbage collection while there are objects.
 //
-// No other time would do: following a weak pointer while the collector marks keeps its object for another cycle, since somebody may hold it now. A
-// walk over the table would then keep all the objects that nobody holds.
+// No other time would do: following a weak pointer while the collector marks keeps its object for
+// another cycle, since somebody may hold it now. A walk over the table would then keep all the
+// objects that nobody holds.
 func (o *opened) scheduleTidy() {
 	if !o.scheduled.CompareAndSwap(false, true) {
 		return

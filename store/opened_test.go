@@ -40,8 +40,9 @@ func TestPackedElsewhere(t *testing.T) {
 	runtime.KeepAlive(held)
 }
 
-// TestOpenedForgetsByItself opens many objects, few of which are held: after a garbage collection these are found, and hardly any of the others take
-// memory. That goes on while somebody has the table.
+// TestOpenedForgetsByItself opens many objects, few of which are held: after a garbage collection
+// these are found, and hardly any of the others take memory. That goes on while somebody has the
+// table.
 func TestOpenedForgetsByItself(t *testing.T) {
 	o := new(opened)
 	for range 3 {
@@ -88,7 +89,8 @@ func collectUntil(t *testing.T, done func() bool) {
 	t.Fatal("garbage collections change nothing")
 }
 
-// TestOpenedIsTidied: unheld objects are dropped if there are many, held ones stay, and a map takes less room when few of many are left.
+// TestOpenedIsTidied: unheld objects are dropped if there are many, held ones stay, and a map takes
+// less room when few of many are left.
 func TestOpenedIsTidied(t *testing.T) {
 	for _, tt := range []struct {
 		name           string
@@ -139,8 +141,8 @@ func TestOpenedIsTidied(t *testing.T) {
 	}
 }
 
-// TestOpenedByMany: while goroutines put, get and tidy, and garbage is collected, each finds the object it holds, two that put at the same number
-// agree, and the count is right.
+// TestOpenedByMany: while goroutines put, get and tidy, and garbage is collected, each finds the
+// object it holds, two that put at the same number agree, and the count is right.
 func TestOpenedByMany(t *testing.T) {
 	const goroutines, numbers, held = 4, 500, 50
 	var o opened
@@ -213,8 +215,9 @@ func (c *interrupted) DecodeAlone(data []byte) (*thing, error) {
 	return c.thingCodec.DecodeAlone(data)
 }
 
-// TestOpenedByAnotherMeanwhile: a reader gets the object that another one opened meanwhile, and no encoding, since the other may have written to the
-// object. An encoding returned with an object is its own, and in the given buffer.
+// TestOpenedByAnotherMeanwhile: a reader gets the object that another one opened meanwhile, and no
+// encoding, since the other may have written to the object. An encoding returned with an object is
+// its own, and in the given buffer.
 func TestOpenedByAnotherMeanwhile(t *testing.T) {
 	for name, meanwhile := range map[string]func(s *Snapshot[*thing], k object.Key) *thing{
 		"nobody":              func(*Snapshot[*thing], object.Key) *thing { return nil },

@@ -7,8 +7,9 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// pack packs objects; those that cannot be encoded are nil in the result. known is what they were decoded from, as far as that is known, and may be
-// nil. If like is nil they are neighbors, else like has, for each, the dictionary of an object that it resembles.
+// pack packs objects; those that cannot be encoded are nil in the result. known is what they were
+// decoded from, as far as that is known, and may be nil. If like is nil they are neighbors, else
+// like has, for each, the dictionary of an object that it resembles.
 func (f *folding[T]) pack(objects []T, known []Encoding, like []*fold.Dictionary) []*folded[T] {
 	p := packing[T]{folding: f, objects: objects, known: known, like: like, entries: make([]*folded[T], len(objects))}
 	p.encoded = bufferPool.Get().(*[]byte)
@@ -23,7 +24,8 @@ func (f *folding[T]) pack(objects []T, known []Encoding, like []*fold.Dictionary
 	return p.entries
 }
 
-// packOne packs an object that was decoded from e. before is an earlier state, or nil. It returns nil if the object cannot be packed.
+// packOne packs an object that was decoded from e. before is an earlier state, or nil. It returns
+// nil if the object cannot be packed.
 func (f *folding[T]) packOne(o T, e Encoding, before *folded[T]) *folded[T] {
 	if f.packer.AdoptPatch(e.packed) {
 		return f.entry(o, e.packed)
@@ -45,7 +47,8 @@ type packing[T object.Object] struct {
 	known   []Encoding
 	like    []*fold.Dictionary
 	entries []*folded[T]
-	// encoded are the concatenated encodings waiting to be packed together; they end at ends, and are those of the objects at.
+	// encoded are the concatenated encodings waiting to be packed together; they end at ends, and
+	// are those of the objects at.
 	encoded  *[]byte
 	ends, at []int
 }
@@ -113,7 +116,8 @@ func slicesOf(b []byte, ends []int) [][]byte {
 	return parts
 }
 
-// packBytes is how many encoded bytes are packed together, except that the last object may exceed it; maxScratch is the largest buffer kept.
+// packBytes is how many encoded bytes are packed together, except that the last object may exceed
+// it; maxScratch is the largest buffer kept.
 const (
 	packBytes  = 2 << 20
 	maxScratch = 2 * packBytes

@@ -172,7 +172,8 @@ func patches[T object.Object](w *Writer[T]) (n int) {
 	return n
 }
 
-// TestPodsAsPatches opens pods in all ways: they equal those that were folded, and are one object while somebody holds them.
+// TestPodsAsPatches opens pods in all ways: they equal those that were folded, and are one object
+// while somebody holds them.
 func TestPodsAsPatches(t *testing.T) {
 	w, pods := podStore(t, 500)
 	s := w.Store().Snapshot()
@@ -369,7 +370,8 @@ func TestStrayWritesToPatches(t *testing.T) {
 	runtime.KeepAlive(held)
 }
 
-// TestStrayPartsAreFound when an object that has them is checked: readers then get it, and those opened later, as they should be.
+// TestStrayPartsAreFound when an object that has them is checked: readers then get it, and those
+// opened later, as they should be.
 func TestStrayPartsAreFound(t *testing.T) {
 	w, pods := podStore(t, 500)
 	s := w.Store().Snapshot()
@@ -410,7 +412,8 @@ func TestStrayPartsAreFound(t *testing.T) {
 	runtime.KeepAlive(held)
 }
 
-// TestNoTemplatesAreLeft reads all objects, so that their templates are kept decoded, and then removes them, one by one or all at once.
+// TestNoTemplatesAreLeft reads all objects, so that their templates are kept decoded, and then
+// removes them, one by one or all at once.
 func TestNoTemplatesAreLeft(t *testing.T) {
 	for _, atOnce := range []bool{false, true} {
 		w, pods := podStore(t, 500)
@@ -548,8 +551,8 @@ func TestTemplatesAtOnce(t *testing.T) {
 	kept.check(t, all)
 }
 
-// TestTemplatesMeasuredByTwoAtOnce measures the decoded templates twice at a time: both get the same result, and measuring does not count
-// as use of a template.
+// TestTemplatesMeasuredByTwoAtOnce measures the decoded templates twice at a time: both get the
+// same result, and measuring does not count as use of a template.
 func TestTemplatesMeasuredByTwoAtOnce(t *testing.T) {
 	w, _ := podStore(t, 100)
 	s := w.Store()
@@ -574,7 +577,8 @@ func TestTemplatesMeasuredByTwoAtOnce(t *testing.T) {
 	}
 }
 
-// TestTemplatesOfOldSnapshots reads objects that only an old snapshot has: their templates are not kept decoded, since nothing would drop them.
+// TestTemplatesOfOldSnapshots reads objects that only an old snapshot has: their templates are not
+// kept decoded, since nothing would drop them.
 func TestTemplatesOfOldSnapshots(t *testing.T) {
 	codec := newPatchingCodec(t)
 	w := newFoldWorldOf(t, 1, codec).writer
@@ -620,7 +624,8 @@ func TestStandInsHaveNoNextState(t *testing.T) {
 	}
 }
 
-// TestListedAndLost: a folded object that the store loses after a list has referred to it is counted again when the list puts it back.
+// TestListedAndLost: a folded object that the store loses after a list has referred to it is
+// counted again when the list puts it back.
 func TestListedAndLost(t *testing.T) {
 	w := newFoldWorld(t, 1)
 	g := w.writer.Store().Gather(0)
@@ -649,7 +654,8 @@ func TestListedAndLost(t *testing.T) {
 	w.checkPacker()
 }
 
-// TestFoldsWhatWasReplaced: objects that replace folded ones of a Gathering, or move to their places, are folded with the next ones.
+// TestFoldsWhatWasReplaced: objects that replace folded ones of a Gathering, or move to their
+// places, are folded with the next ones.
 func TestFoldsWhatWasReplaced(t *testing.T) {
 	g := newFoldWorld(t, 1).writer.Store().Gather(0)
 	defer g.Close()

@@ -77,7 +77,8 @@ func (x *indexTree[T]) takeSettled() bool {
 	return true
 }
 
-// withPending returns the root of the tree under root, which may be nil, with the entries of pending, which it does not have.
+// withPending returns the root of the tree under root, which may be nil, with the entries of
+// pending, which it does not have.
 func withPending(txn uint64, root *tree.Node, pending []tree.Item, names *names) *tree.Node {
 	if root != nil && len(pending) < root.Len()/4 {
 		for i := range pending {

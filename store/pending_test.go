@@ -25,7 +25,8 @@ type arriving struct {
 	readers sync.WaitGroup
 }
 
-// thing makes an object of three namespaces, with none, one or several values, among them some that hardly any other has.
+// thing makes an object of three namespaces, with none, one or several values, among them some that
+// hardly any other has.
 func (a *arriving) thing(i int) *thing {
 	o := newThing(fmt.Sprint("ns", i%3), fmt.Sprintf("n%05d", i/3), map[string]string{})
 	for _, l := range []string{"app", "node", "tier"} {
@@ -119,8 +120,8 @@ func (a *arriving) compare(s *Snapshot[*thing], want model) {
 	}
 }
 
-// TestPendingEntries has a first list arrive in batches, in order or not, between changes of its objects and reads of any
-// snapshot: each has the entries of its own objects and no others.
+// TestPendingEntries has a first list arrive in batches, in order or not, between changes of its
+// objects and reads of any snapshot: each has the entries of its own objects and no others.
 func TestPendingEntries(t *testing.T) {
 	testseed.Each(t, 2, func(t *testing.T, seed uint64) {
 		a := &arriving{t: t, rand: rand.New(rand.NewPCG(seed, 0)), writer: NewWriter[*thing](Options{}), model: model{}}
@@ -166,7 +167,8 @@ func TestPendingEntries(t *testing.T) {
 	})
 }
 
-// TestReadIndexHasNothingPending: who reads an index in each snapshot of a first list builds a tree once, not for each snapshot.
+// TestReadIndexHasNothingPending: who reads an index in each snapshot of a first list builds a tree
+// once, not for each snapshot.
 func TestReadIndexHasNothingPending(t *testing.T) {
 	w, _ := newFolding(t, 0)
 	index := w.Store().Snapshot().indexes[0].index

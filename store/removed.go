@@ -6,8 +6,9 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// Removed has folded objects that a transaction removed, for notifications of their deletion. It is an object.Collection that opens each object when
-// the iteration gets to it. One that cannot be opened has only a key, uid and version.
+// Removed has folded objects that a transaction removed, for notifications of their deletion. It is
+// an object.Collection that opens each object when the iteration gets to it. One that cannot be
+// opened has only a key, uid and version.
 type Removed[T object.Object] struct{ items []Held[T] }
 
 var _ object.Collection[object.Object] = (*Removed[object.Object])(nil)

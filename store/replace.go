@@ -11,22 +11,25 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// Replace makes the objects the whole content of a namespace, "" for all, at the resource version, which the namespace is then
-// current to. It returns the changes, sorted by key: Added, Replaced with Old, and Deleted with FinalStateUnknown. An object with
-// the version and contents of the present one is no change, and the present object stays. If another object has taken over a
-// key, that is a Deleted and an Added. Objects of other namespaces are ignored.
+// Replace makes the objects the whole content of a namespace, "" for all, at the resource version,
+// which the namespace is then current to. It returns the changes, sorted by key: Added, Replaced
+// with Old, and Deleted with FinalStateUnknown. An object with the version and contents of the
+// present one is no change, and the present object stays. If another object has taken over a key,
+// that is a Deleted and an Added. Objects of other namespaces are ignored.
 //
-// The objects may come in any order. Of duplicate keys the newest counts, of equals the last. Replace takes ownership of the
-// objects: it sorts object.Items in place.
+// The objects may come in any order. Of duplicate keys the newest counts, of equals the last.
+// Replace takes ownership of the objects: it sorts object.Items in place.
 //
-// A list may be older than the store. So an object that is newer than its state in the list stays as it is, and so does one that
-// is missing from the list and newer than the whole list. If the server's history was rewritten, though, the list is taken as it
-// is, including its version, and waits for a newer version end with ErrRewritten.
+// A list may be older than the store. So an object that is newer than its state in the list stays
+// as it is, and so does one that is missing from the list and newer than the whole list. If the
+// server's history was rewritten, though, the list is taken as it is, including its version, and
+// waits for a newer version end with ErrRewritten.
 //
-// After Replace with a Gathering the transaction must be committed, as after PutArrivals: objects that it took over count as the
-// store's.
+// After Replace with a Gathering the transaction must be committed, as after PutArrivals: objects
+// that it took over count as the store's.
 //
-// If the store is empty, Replace builds the trees in one pass, like Load. Snapshot.In returns the loaded objects as a collection.
+// If the store is empty, Replace builds the trees in one pass, like Load. Snapshot.In returns the
+// loaded objects as a collection.
 func (t *Txn[T]) Replace(namespace string, objects object.Collection[T], resourceVersion string, rewritten bool) []object.Delta[T] {
 	t.mustBeOpen("Replace")
 	items := listOf(namespace, objects)
@@ -57,8 +60,9 @@ func (t *Txn[T]) rewind(namespace, version string) {
 	t.writer.rewound = append(t.writer.rewound, part{namespace, version})
 }
 
-// Drop removes a namespace, "" for all, as a part of the collection: its resource version, and the objects that belong to
-// no other part. It returns their deletions, with FinalStateUnknown, sorted by key.
+// Drop removes a namespace, "" for all, as a part of the collection: its resource version, and the
+// objects that belong to no other part. It returns their deletions, with FinalStateUnknown, sorted
+// by key.
 func (t *Txn[T]) Drop(namespace string) []object.Delta[T] {
 	t.mustBeOpen("Drop")
 	t.next.versions.drop(namespace)
@@ -235,8 +239,8 @@ func (a *Held[T]) hasEncoding(data []byte, folding *folding[T]) (same bool) {
 	return err == nil && bytes.Equal(own, data)
 }
 
-// equal compares contents. Values that differ in Go may be equal for Kubernetes, such as quantities, but that comparison
-// panics on types with unexported fields.
+// equal compares contents. Values that differ in Go may be equal for Kubernetes, such as
+// quantities, but that comparison panics on types with unexported fields.
 func equal[T object.Object](a, b T) (same bool) {
 	if reflect.DeepEqual(a, b) {
 		return true

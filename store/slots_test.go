@@ -117,7 +117,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestRenamedObject makes a forbidden write to the name of an object in the store, which must still be found by its key.
+// TestRenamedObject makes a forbidden write to the name of an object in the store, which must still
+// be found by its key.
 func TestRenamedObject(t *testing.T) {
 	w, _ := filled(100)
 	o := things(100)[42]

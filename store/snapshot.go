@@ -27,11 +27,13 @@ type Snapshot[T object.Object] struct {
 	folds    *folds[T] // nil unless objects can be folded
 }
 
-// ResourceVersion returns the resource version that the snapshot is current to, or "" if that is not known yet. If namespaces are
-// listed and watched separately, it is the lowest of their versions.
+// ResourceVersion returns the resource version that the snapshot is current to, or "" if that is
+// not known yet. If namespaces are listed and watched separately, it is the lowest of their
+// versions.
 func (s *Snapshot[T]) ResourceVersion() string { return s.versions.lowest }
 
-// ResourceVersionIn returns the resource version that the snapshot is current to in a namespace, or "" if that is not known.
+// ResourceVersionIn returns the resource version that the snapshot is current to in a namespace, or
+// "" if that is not known.
 func (s *Snapshot[T]) ResourceVersionIn(namespace string) string { return s.versions.in(namespace) }
 
 // Get returns the object with the key, or false if there is none.
@@ -59,8 +61,8 @@ func (s *Snapshot[T]) slot(k object.Key) (tree.Slot, bool) {
 	return it.Slot, true
 }
 
-// read returns the object with the key to a caller who asked for this object in particular, and marks it as read, so that it stays
-// open, or is kept open for a while.
+// read returns the object with the key to a caller who asked for this object in particular, and
+// marks it as read, so that it stays open, or is kept open for a while.
 func (s *Snapshot[T]) read(k object.Key) (T, bool) {
 	if n, ok := s.likely(k); ok {
 		if o, ok := s.readAt(k, n); ok && object.KeyOf(o) == k || !ok && s.isAt(k, n) {
@@ -74,8 +76,9 @@ func (s *Snapshot[T]) read(k object.Key) (T, bool) {
 	return s.readAt(k, n)
 }
 
-// likely returns the slot that the lookup proposes for k. If it holds a folded object, that may have another key, but hardly ever does; checking the
-// key of the opened object is cheaper than descending the tree.
+// likely returns the slot that the lookup proposes for k. If it holds a folded object, that may
+// have another key, but hardly ever does; checking the key of the opened object is cheaper than
+// descending the tree.
 func (s *Snapshot[T]) likely(k object.Key) (tree.Slot, bool) {
 	if s.folds == nil {
 		return s.quick(k)
@@ -142,8 +145,8 @@ func (s *Snapshot[T]) Namespace(namespace string) iter.Seq2[object.Key, T] {
 	return s.pairs(tree.Within(namespace))
 }
 
-// In returns the objects of one namespace as a collection; "" returns the snapshot itself. Counting is cheap and nothing is copied;
-// the collection keeps the snapshot alive.
+// In returns the objects of one namespace as a collection; "" returns the snapshot itself. Counting
+// is cheap and nothing is copied; the collection keeps the snapshot alive.
 func (s *Snapshot[T]) In(namespace string) object.Collection[T] {
 	if namespace == "" {
 		return s
@@ -161,8 +164,8 @@ func (n namespaced[T]) Len() int { return n.snapshot.keys.Count(tree.Within(n.na
 
 func (n namespaced[T]) All() iter.Seq2[object.Key, T] { return n.snapshot.Namespace(n.namespace) }
 
-// pairs iterates over the objects whose keys are in r. Like byIndex it does not use scan, which would cost another call for
-// each item.
+// pairs iterates over the objects whose keys are in r. Like byIndex it does not use scan, which
+// would cost another call for each item.
 func (s *Snapshot[T]) pairs(r tree.Span) iter.Seq2[object.Key, T] {
 	return func(yield func(object.Key, T) bool) {
 		var objects [tree.MaxFill]T
@@ -181,8 +184,8 @@ func (s *Snapshot[T]) pairs(r tree.Span) iter.Seq2[object.Key, T] {
 	}
 }
 
-// fetch gets the objects of a run of items, unless they may be folded. In a loop of its own this hardly waits for memory, since the processor runs
-// ahead.
+// fetch gets the objects of a run of items, unless they may be folded. In a loop of its own this
+// hardly waits for memory, since the processor runs ahead.
 func (s *Snapshot[T]) fetch(run []tree.Item, objects *[tree.MaxFill]T) {
 	if s.folds != nil {
 		return
@@ -199,8 +202,9 @@ func (s *Snapshot[T]) Keys() iter.Seq[object.Key] {
 	}
 }
 
-// ByIndex iterates over the objects that have the value in the index, sorted by key. If the snapshot does not have the index,
-// because it was added later or removed, the index function is called for each object.
+// ByIndex iterates over the objects that have the value in the index, sorted by key. If the
+// snapshot does not have the index, because it was added later or removed, the index function is
+// called for each object.
 func (s *Snapshot[T]) ByIndex(ix *Index[T], value string) iter.Seq[T] {
 	return func(yield func(T) bool) { s.byIndex(ix, value, yield) }
 }
@@ -229,8 +233,8 @@ func (s *Snapshot[T]) byIndex(ix *Index[T], value string, yield func(T) bool) {
 	}
 }
 
-// Count returns the number of objects that have the value in the index. It examines none of them, unless the snapshot does
-// not have the index.
+// Count returns the number of objects that have the value in the index. It examines none of them,
+// unless the snapshot does not have the index.
 func (s *Snapshot[T]) Count(ix *Index[T], value string) int {
 	if root, ok := s.index(ix); ok {
 		return root.Count(tree.OfValue(value))

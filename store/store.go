@@ -23,8 +23,8 @@ type Store[T object.Object] struct {
 // Snapshot returns the newest snapshot. It is never nil, and costs one atomic load.
 func (s *Store[T]) Snapshot() *Snapshot[T] { return s.current.Load() }
 
-// publish makes the snapshot the newest and ends the waits that it satisfies. rewound are the parts that it took back to older
-// versions.
+// publish makes the snapshot the newest and ends the waits that it satisfies. rewound are the parts
+// that it took back to older versions.
 func (s *Store[T]) publish(snapshot *Snapshot[T], rewound []part) {
 	s.current.Store(snapshot)
 	s.mu.Lock()

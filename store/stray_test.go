@@ -79,8 +79,8 @@ func checkLeads(t testing.TB, s *Snapshot[*thing]) {
 	}
 }
 
-// TestRandomStrayWrites repeatedly writes to objects in the store. The indexes always lead to the right objects, and once all objects
-// have been replaced, they are right again.
+// TestRandomStrayWrites repeatedly writes to objects in the store. The indexes always lead to the
+// right objects, and once all objects have been replaced, they are right again.
 func TestRandomStrayWrites(t *testing.T) {
 	testseed.Each(t, 5, func(t *testing.T, seed uint64) {
 		r := rand.New(rand.NewPCG(seed, 0))
@@ -120,7 +120,8 @@ func TestRandomStrayWrites(t *testing.T) {
 	})
 }
 
-// TestNoStrayWrites has an index whose function returns the same values in a different order each time, some of them twice.
+// TestNoStrayWrites has an index whose function returns the same values in a different order each
+// time, some of them twice.
 func TestNoStrayWrites(t *testing.T) {
 	w, _, reports := reporting()
 	few, many := map[string]string{}, map[string]string{}

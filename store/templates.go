@@ -20,10 +20,12 @@ type templates struct {
 	needed func(*fold.Dictionary) bool
 }
 
-// leastTemplates may always be kept: neighbors need the same one, and a reader of all objects needs one after the other.
+// leastTemplates may always be kept: neighbors need the same one, and a reader of all objects needs
+// one after the other.
 const leastTemplates = 64 << 10
 
-// guess is a first estimate of the memory of a decoded template. Its strings are parts of its encoding, which exists anyway.
+// guess is a first estimate of the memory of a decoded template. Its strings are parts of its
+// encoding, which exists anyway.
 func (t *templates) guess(template *fold.Dictionary) int64 {
 	return t.root + int64(len(template.Encoded()))*5/4
 }
@@ -57,8 +59,8 @@ func (t *templates) setScale(scale float64) {
 	t.evict()
 }
 
-// keep keeps a decoded template, and drops the oldest ones if there are too many. A template that only outdated snapshots need is not kept:
-// nothing would drop it.
+// keep keeps a decoded template, and drops the oldest ones if there are too many. A template that
+// only outdated snapshots need is not kept: nothing would drop it.
 func (t *templates) keep(template *fold.Dictionary, object any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

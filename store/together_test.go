@@ -8,7 +8,8 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// TestPackTogether folds objects one by one, in random order, and then repacks neighbors, which have much in common, together.
+// TestPackTogether folds objects one by one, in random order, and then repacks neighbors, which
+// have much in common, together.
 func TestPackTogether(t *testing.T) {
 	const kinds, each = 3, 500
 	w := newFoldWorld(t, testseed.Seed(t))

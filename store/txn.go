@@ -10,8 +10,8 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// Txn is a transaction of a Writer: changes that become visible together. Its reads see its own writes. Only one goroutine at
-// a time may use it. After Commit or Abort, write methods panic.
+// Txn is a transaction of a Writer: changes that become visible together. Its reads see its own
+// writes. Only one goroutine at a time may use it. After Commit or Abort, write methods panic.
 //
 //  1. Get, Len, All, Namespace read.
 //  2. Set, Delete, Load write single objects.
@@ -30,7 +30,8 @@ type Txn[T object.Object] struct {
 	arriving bool
 	// silent says that the changes of Replace and Drop are not needed.
 	silent bool
-	// removed is what Removed returns; nil unless LeaveFolded was called. mayOpen is how many removed objects may still be opened then.
+	// removed is what Removed returns; nil unless LeaveFolded was called. mayOpen is how many
+	// removed objects may still be opened then.
 	removed *Removed[T]
 	mayOpen int
 	// contradicted is what Contradicted returns.
@@ -42,15 +43,17 @@ type Txn[T object.Object] struct {
 // Silence makes Replace and Drop return nothing, so that no folded object is opened for their results.
 func (t *Txn[T]) Silence() { t.silent = true }
 
-// LeaveFolded makes Replace and Drop omit folded objects that the list lacks, or that are in the dropped namespace, from their results if there are
-// many; Removed returns these. The transaction then opens at most this many of such objects in all.
+// LeaveFolded makes Replace and Drop omit folded objects that the list lacks, or that are in the
+// dropped namespace, from their results if there are many; Removed returns these. The transaction
+// then opens at most this many of such objects in all.
 func (t *Txn[T]) LeaveFolded(most int) { t.removed, t.mayOpen = new(Removed[T]), most }
 
 // Removed returns the folded objects that Replace and Drop omitted since LeaveFolded, in key order for each call.
 func (t *Txn[T]) Removed() *Removed[T] { return t.removed }
 
-// Contradicted returns an object that a list passed to Replace had in an older state than the store, although the list was no
-// older than the store's state. That cannot happen within one history. It returns false if there was none.
+// Contradicted returns an object that a list passed to Replace had in an older state than the
+// store, although the list was no older than the store's state. That cannot happen within one
+// history. It returns false if there was none.
 func (t *Txn[T]) Contradicted() (object.Key, bool) { return t.contradicted, t.contradicted.Name != "" }
 
 // Get returns the object with the key, or false if there is none.
@@ -65,8 +68,8 @@ func (t *Txn[T]) Len() int { return t.next.Len() }
 // All iterates over all objects as of the call, sorted by key. The transaction may continue to write meanwhile.
 func (t *Txn[T]) All() iter.Seq2[object.Key, T] { return t.frozen().All() }
 
-// Namespace iterates over the objects of one namespace as of the call, sorted by name; "" means all. The transaction may
-// continue to write meanwhile.
+// Namespace iterates over the objects of one namespace as of the call, sorted by name; "" means
+// all. The transaction may continue to write meanwhile.
 func (t *Txn[T]) Namespace(namespace string) iter.Seq2[object.Key, T] {
 	return t.frozen().Namespace(namespace)
 }
@@ -84,8 +87,8 @@ func (t *Txn[T]) frozen() *Snapshot[T] {
 	return &now
 }
 
-// Set stores the object under k, which must be its own key, and updates all indexes. It returns the object that was there before,
-// if any.
+// Set stores the object under k, which must be its own key, and updates all indexes. It returns the
+// object that was there before, if any.
 func (t *Txn[T]) Set(k object.Key, o T) (old T, existed bool) {
 	before, existed := t.Put(k, o)
 	if existed {
@@ -99,8 +102,9 @@ func (t *Txn[T]) Put(k object.Key, o T) (old Held[T], existed bool) {
 	return t.put(Held[T]{key: k, object: o})
 }
 
-// PutCold is Put for an object that is unlikely to be read soon: if its previous state is folded and was not read by key since, or if it
-// is new, it is folded at once, and stays open only for those who hold it. The transaction keeps no reference to the bytes of e.
+// PutCold is Put for an object that is unlikely to be read soon: if its previous state is folded
+// and was not read by key since, or if it is new, it is folded at once, and stays open only for
+// those who hold it. The transaction keeps no reference to the bytes of e.
 func (t *Txn[T]) PutCold(k object.Key, o T, e Encoding) (old Held[T], existed bool) {
 	t.mustBeOpen("PutCold")
 	f, h := t.next.folds, Held[T]{key: k, object: o}
@@ -122,7 +126,8 @@ func (t *Txn[T]) put(h Held[T]) (old Held[T], existed bool) {
 	return t.putAt(n, existed, h)
 }
 
-// find returns the slot of an object. If it is new, find allocates a slot and sets the key of h to that of the key tree.
+// find returns the slot of an object. If it is new, find allocates a slot and sets the key of h to
+// that of the key tree.
 func (t *Txn[T]) find(h *Held[T]) (n tree.Slot, existed bool) {
 	if n, existed = t.next.quick(h.key); existed {
 		return n, true
@@ -141,8 +146,8 @@ func (t *Txn[T]) findBefore(h *Held[T], e Encoding) (n tree.Slot, existed bool) 
 	return t.find(h)
 }
 
-// putAt makes h the state of the object in slot n, as found by find. If h is folded, its object may also be set, to the one that
-// is open now.
+// putAt makes h the state of the object in slot n, as found by find. If h is folded, its object may
+// also be set, to the one that is open now.
 func (t *Txn[T]) putAt(n tree.Slot, existed bool, h Held[T]) (old Held[T], had bool) {
 	k := h.key
 	if existed {
@@ -170,7 +175,8 @@ func (t *Txn[T]) PutBack(old Held[T]) {
 	}
 }
 
-// place finds the slot of the object in the key tree. If it is not there, place allocates a slot and uses the tree's copy of the key.
+// place finds the slot of the object in the key tree. If it is not there, place allocates a slot
+// and uses the tree's copy of the key.
 func (t *Txn[T]) place(h *Held[T]) (n tree.Slot, existed bool) {
 	var p tree.Insertion
 	var neighbor object.Key
@@ -217,8 +223,9 @@ func (t *Txn[T]) Remove(k object.Key) (old Held[T], existed bool) {
 	return old, true
 }
 
-// Load puts all objects under their own keys, like Set for each. If the store is empty and the objects are sorted by key
-// without duplicates, it builds the trees in one pass, which is several times faster.
+// Load puts all objects under their own keys, like Set for each. If the store is empty and the
+// objects are sorted by key without duplicates, it builds the trees in one pass, which is several
+// times faster.
 func (t *Txn[T]) Load(objects []T) {
 	t.mustBeOpen("Load")
 	if t.Len() > 0 || !t.build(open(objects), nil, t.writer.report) {
@@ -239,8 +246,8 @@ func open[T object.Object](objects []T) iter.Seq[Held[T]] {
 	}
 }
 
-// build rebuilds the state from the objects alone, assigning slots in their order. If they are not sorted by key, it does nothing and
-// returns false. known has their index values, and may be nil.
+// build rebuilds the state from the objects alone, assigning slots in their order. If they are not
+// sorted by key, it does nothing and returns false. known has their index values, and may be nil.
 func (t *Txn[T]) build(objects iter.Seq[Held[T]], known knownValues[T], report func(*Index[T], object.Key, any)) bool {
 	b := tree.NewBuilder(t.id)
 	var places tree.Slots[T]
@@ -269,7 +276,8 @@ func (t *Txn[T]) build(objects iter.Seq[Held[T]], known knownValues[T], report f
 	return true
 }
 
-// reindex applies a change to all indexes. Its key is in the key tree, and is the tree's own copy if the object was added or removed.
+// reindex applies a change to all indexes. Its key is in the key tree, and is the tree's own copy
+// if the object was added or removed.
 func (t *Txn[T]) reindex(c *change[T]) {
 	for i := range t.next.indexes {
 		x := &t.next.indexes[i]
@@ -359,8 +367,8 @@ func (t *Txn[T]) repack() {
 	t.build(t.frozen().AllHeld(""), nil, reportedBefore)
 }
 
-// finish gives up the transaction's number and nodes, so that nothing can be changed through t any more, and recounts the
-// slots if any were taken or freed for an unpublished change.
+// finish gives up the transaction's number and nodes, so that nothing can be changed through t any
+// more, and recounts the slots if any were taken or freed for an unpublished change.
 func (t *Txn[T]) finish() {
 	w := t.writer
 	w.open, w.rewound = nil, nil

@@ -7,16 +7,17 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// part is a unit that is listed and watched: one namespace, or all of them if namespace is empty. version is the resource version
-// it is current to, "" if not known yet.
+// part is a unit that is listed and watched: one namespace, or all of them if namespace is empty.
+// version is the resource version it is current to, "" if not known yet.
 type part struct {
 	namespace, version string
 }
 
 // versions are the resource versions of the parts of a collection. It is a value: what it refers to never changes.
 //
-// Invariant: parts is nil as long as only the part of all namespaces has a version, which is then lowest. Otherwise it is sorted
-// by namespace, and lowest is the lowest version in it, "" if one of them has none.
+// Invariant: parts is nil as long as only the part of all namespaces has a version, which is then
+// lowest. Otherwise it is sorted by namespace, and lowest is the lowest version in it, "" if one of
+// them has none.
 type versions struct {
 	lowest string
 	parts  []part
@@ -119,16 +120,17 @@ func (v *versions) settle() {
 	}
 }
 
-// Track makes a namespace a separate part of the collection, with its own resource version, unless it is one; "" means all
-// namespaces. The store then has no resource version until that part gets one, by Replace or Advance. A collection with a
-// single part, of all namespaces, need not be tracked.
+// Track makes a namespace a separate part of the collection, with its own resource version, unless
+// it is one; "" means all namespaces. The store then has no resource version until that part gets
+// one, by Replace or Advance. A collection with a single part, of all namespaces, need not be
+// tracked.
 func (t *Txn[T]) Track(namespace string) {
 	t.mustBeOpen("Track")
 	t.next.versions.track(namespace)
 }
 
-// Advance moves a part forward to the resource version. It does nothing if the part is at a newer one or the version is empty.
-// It also tracks the namespace, if it was not tracked.
+// Advance moves a part forward to the resource version. It does nothing if the part is at a newer
+// one or the version is empty. It also tracks the namespace, if it was not tracked.
 func (t *Txn[T]) Advance(namespace, resourceVersion string) {
 	t.mustBeOpen("Advance")
 	if now := t.next.versions.of(namespace); object.MaxResourceVersion(now, resourceVersion) != now {

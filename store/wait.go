@@ -17,10 +17,10 @@ type waiter struct {
 	err  error         // why the version was not reached, if so; written before done is closed
 }
 
-// WaitFor waits until all parts of the newest snapshot are current to the resource version. It returns at once if they are; an
-// empty version is always reached. Otherwise it returns a *WaitError: with the cause of ctx if that ends first, with
-// ErrRewritten if the store goes back to an older version, and at once if the version, given or in the store, is not a
-// decimal number.
+// WaitFor waits until all parts of the newest snapshot are current to the resource version. It
+// returns at once if they are; an empty version is always reached. Otherwise it returns a
+// *WaitError: with the cause of ctx if that ends first, with ErrRewritten if the store goes back to
+// an older version, and at once if the version, given or in the store, is not a decimal number.
 //
 // Use it to read your own writes: wait for the version that the write returned, then read.
 func (s *Store[T]) WaitFor(ctx context.Context, resourceVersion string) error {
@@ -33,8 +33,9 @@ func (s *Store[T]) WaitIn(ctx context.Context, namespace, resourceVersion string
 	return s.wait(ctx, &waiter{namespace: namespace, version: resourceVersion})
 }
 
-// WaitForKey is WaitFor for one object: it waits until the object under the key has the resource version or a newer one, or
-// until its namespace is current to the version, which proves that a missing object is absent.
+// WaitForKey is WaitFor for one object: it waits until the object under the key has the resource
+// version or a newer one, or until its namespace is current to the version, which proves that a
+// missing object is absent.
 func (s *Store[T]) WaitForKey(ctx context.Context, key object.Key, resourceVersion string) error {
 	return s.wait(ctx, &waiter{namespace: key.Namespace, key: key, byKey: true, version: resourceVersion})
 }

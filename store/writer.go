@@ -10,19 +10,22 @@ import (
 
 // Options configures a Writer. Its zero value works.
 type Options struct {
-	// OnIndexPanic, if not nil, is called when an index function panics for an object that is being written, or that a new
-	// index is filled from. The object is then in the store, but has no values in that index. It is called on the writing
-	// goroutine before the change is published, and must not call the Writer.
+	// OnIndexPanic, if not nil, is called when an index function panics for an object that is being
+	// written, or that a new index is filled from. The object is then in the store, but has no
+	// values in that index. It is called on the writing goroutine before the change is published,
+	// and must not call the Writer.
 	OnIndexPanic func(index string, key object.Key, reason any)
-	// OnStrayWrite, if not nil, is called when an object that is being replaced or deleted no longer has the values that it is
-	// indexed under: somebody has written to it. The whole index is then rebuilt before the change is published. It is called
-	// like OnIndexPanic.
+	// OnStrayWrite, if not nil, is called when an object that is being replaced or deleted no
+	// longer has the values that it is indexed under: somebody has written to it. The whole index
+	// is then rebuilt before the change is published. It is called like OnIndexPanic.
 	OnStrayWrite func(index string, key object.Key)
-	// OnOpenError, if not nil, is called when a folded object cannot be opened, because of corrupt memory or a failing method of the
-	// type. Readers then miss the object. It is called on any goroutine that reads or writes.
+	// OnOpenError, if not nil, is called when a folded object cannot be opened, because of corrupt
+	// memory or a failing method of the type. Readers then miss the object. It is called on any
+	// goroutine that reads or writes.
 	OnOpenError func(key object.Key, err error)
-	// OnStrayPart, if not nil, is called when an object opened from a template does not match its encoding: somebody has written to a part that
-	// it shares. One in many is checked; readers then get the correct object. It is called like OnOpenError. If it is nil, nothing is checked.
+	// OnStrayPart, if not nil, is called when an object opened from a template does not match its
+	// encoding: somebody has written to a part that it shares. One in many is checked; readers then
+	// get the correct object. It is called like OnOpenError. If it is nil, nothing is checked.
 	OnStrayPart func(key object.Key)
 }
 
@@ -75,11 +78,13 @@ func (w *Writer[T]) Begin() *Txn[T] {
 	return w.open
 }
 
-// AddIndex adds an index, fills it from the current objects, and publishes the result. values returns an object's values,
-// any number of them in any order; duplicates count once. The result must depend only on the object; values must not write to
-// the object, and may be called from any goroutine. It is called again when an object is replaced or leaves the store, to find
-// its entries. If somebody wrote to the object, so that the values differ, the index is rebuilt: until the object changes, the
-// index may list it under a value that it no longer has, but never lists another object. AddIndex panics inside a transaction.
+// AddIndex adds an index, fills it from the current objects, and publishes the result. values
+// returns an object's values, any number of them in any order; duplicates count once. The result
+// must depend only on the object; values must not write to the object, and may be called from any
+// goroutine. It is called again when an object is replaced or leaves the store, to find its
+// entries. If somebody wrote to the object, so that the values differ, the index is rebuilt: until
+// the object changes, the index may list it under a value that it no longer has, but never lists
+// another object. AddIndex panics inside a transaction.
 func (w *Writer[T]) AddIndex(name string, values func(T) []string) *Index[T] {
 	w.mustBeIdle("AddIndex")
 	now := w.store.Snapshot()

@@ -21,7 +21,8 @@ type Chaos struct {
 	MaxDelay time.Duration
 	// Interval is the mean time between incidents of Disturb; 0 means 10 seconds.
 	Interval time.Duration
-	// Hostile adds what no correct server does: hanging forever, garbage, giant frames, and duplicate or reordered events.
+	// Hostile adds what no correct server does: hanging forever, garbage, giant frames, and
+	// duplicate or reordered events.
 	Hostile bool
 }
 
@@ -44,8 +45,8 @@ func (c Chaos) withDefaults() Chaos {
 	return c
 }
 
-// Fault returns the fault for the n-th request, counted from 0, of a kind and resource. ok is false if the request gets no
-// fault.
+// Fault returns the fault for the n-th request, counted from 0, of a kind and resource. ok is false
+// if the request gets no fault.
 func (c Chaos) Fault(kind RequestKind, resource schema.GroupVersionResource, n int) (fault Fault, ok bool) {
 	c = c.withDefaults()
 	random := c.random(kind, resource, n)
@@ -118,8 +119,8 @@ var writeFaults = []choice{
 	},
 }
 
-// Only reads are compressed: real servers do not compress watches, and stopping a compressed watch would block many clients
-// (see Fault.Gzip).
+// Only reads are compressed: real servers do not compress watches, and stopping a compressed watch
+// would block many clients (see Fault.Gzip).
 var readFaults = []choice{
 	func(*rand.Rand, Chaos) Fault { return Fault{Gzip: true} },
 	func(r *rand.Rand, _ Chaos) Fault { return Fault{Gzip: true, CutAfterBytes: 1 + r.IntN(300)} },

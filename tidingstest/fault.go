@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// Fault changes the response to one request. Its fields combine where that makes sense. The zero value changes nothing, so
-// it stands for a request without a fault in a sequence of faults.
+// Fault changes the response to one request. Its fields combine where that makes sense. The zero
+// value changes nothing, so it stands for a request without a fault in a sequence of faults.
 type Fault struct {
 	// Resource limits the fault to requests for one resource, given by its plural, such as "pods"; empty means any.
 	Resource string
@@ -20,18 +20,18 @@ type Fault struct {
 	Delay time.Duration
 	// HangUp breaks the connection without a response.
 	HangUp bool
-	// Err is the response, with its status code and, if it says when to retry, a Retry-After header. The constructors of
-	// apierrors return such values.
+	// Err is the response, with its status code and, if it says when to retry, a Retry-After
+	// header. The constructors of apierrors return such values.
 	Err apierrors.APIStatus
 	// Answer is the response, sent as is.
 	Answer *Answer
-	// Applied carries out a write although HangUp, Err or Answer tells the client otherwise, as if the response had been
-	// lost.
+	// Applied carries out a write although HangUp, Err or Answer tells the client otherwise, as if
+	// the response had been lost.
 	Applied bool
 
-	// Gzip compresses the response if the client accepts that. Each event of a watch is a gzip member of its own. Go's
-	// HTTP client cannot close a compressed body while another goroutine is reading from it: cancel the context of such a
-	// watch before you stop it.
+	// Gzip compresses the response if the client accepts that. Each event of a watch is a gzip
+	// member of its own. Go's HTTP client cannot close a compressed body while another goroutine is
+	// reading from it: cancel the context of such a watch before you stop it.
 	Gzip bool
 	// Drip sends the body a few bytes at a time, at this interval. With Gzip that splits the compressed bytes.
 	Drip time.Duration
@@ -45,7 +45,8 @@ type Fault struct {
 
 	// Events are sent by a watch as soon as After allows, without any check.
 	Events []RawEvent
-	// After is the number of regular events, including bookmarks, that the watch sends before Events and End take effect.
+	// After is the number of regular events, including bookmarks, that the watch sends before
+	// Events and End take effect.
 	After int
 	// End is how the watch ends then.
 	End Ending
@@ -55,8 +56,8 @@ type Fault struct {
 	Duplicate, Reorder bool
 }
 
-// Kinds returns what the fault does, in a few words each, without amounts and durations. It returns nothing for the zero
-// value.
+// Kinds returns what the fault does, in a few words each, without amounts and durations. It returns
+// nothing for the zero value.
 func (f Fault) Kinds() (kinds []string) {
 	for _, k := range []struct {
 		set  bool
@@ -103,9 +104,9 @@ type Answer struct {
 	Body        []byte
 }
 
-// RawEvent is an event made up by the test. If Raw is set, it consists of just these bytes; if Giant is set, it is a frame
-// of that many bytes. Otherwise Type and Object are encoded like the watch's other events. An ERROR event has a
-// *metav1.Status as its object (ErrorEvent).
+// RawEvent is an event made up by the test. If Raw is set, it consists of just these bytes; if
+// Giant is set, it is a frame of that many bytes. Otherwise Type and Object are encoded like the
+// watch's other events. An ERROR event has a *metav1.Status as its object (ErrorEvent).
 type RawEvent struct {
 	Type   watch.EventType
 	Object runtime.Object
@@ -167,8 +168,8 @@ func (s *Server) InjectFor(d time.Duration, kind RequestKind, fault Fault) {
 	s.faults.injectUntil(time.Now().Add(d), kind, fault)
 }
 
-// FaultCounts returns the number of faults that requests have had, by kind (Fault.Kinds), and the number of incidents. A
-// test that depends on a fault can check that it has occurred.
+// FaultCounts returns the number of faults that requests have had, by kind (Fault.Kinds), and the
+// number of incidents. A test that depends on a fault can check that it has occurred.
 func (s *Server) FaultCounts() map[string]int { return s.faults.counted() }
 
 // ClearFaults removes all faults that have not been taken, including random ones.

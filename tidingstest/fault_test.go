@@ -21,8 +21,8 @@ import (
 
 func keyOf(o metav1.Object) object.Key { return object.KeyOf(o) }
 
-// watchNames reads a watch that lasts five seconds, during which three objects are created, and returns the names of its
-// events in order, and a text that says how it ended.
+// watchNames reads a watch that lasts five seconds, during which three objects are created, and
+// returns the names of its events in order, and a text that says how it ended.
 func watchNames(t *testing.T, fault Fault) (names []string, body string, err error) {
 	s := NewServer(t, ServerOptions{BookmarkInterval: 4 * time.Second})
 	version := s.Create(configMap("a", "zero"))

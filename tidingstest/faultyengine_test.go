@@ -21,8 +21,9 @@ import (
 	"github.com/tidings/tidings/tidingstest/recorder"
 )
 
-// TestFaultySourceConverges runs informers on a source that misbehaves at random. Once it has stopped misbehaving, the store and the state
-// that a handler has seen must equal the server's, and no promise to the handler may have been broken.
+// TestFaultySourceConverges runs informers on a source that misbehaves at random. Once it has
+// stopped misbehaving, the store and the state that a handler has seen must equal the server's, and
+// no promise to the handler may have been broken.
 func TestFaultySourceConverges(t *testing.T) {
 	testseed.Each(t, 12, func(t *testing.T, seed uint64) {
 		synctest.Test(t, func(t *testing.T) { converge(t, rand.New(rand.NewPCG(seed, 0))) })

@@ -13,12 +13,14 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// FaultySource wraps any source and makes it misbehave on request. Without faults it changes nothing. Use it to test code with a custom
-// source, or with a source that does not use HTTP; over HTTP, the faults of Server go deeper.
+// FaultySource wraps any source and makes it misbehave on request. Without faults it changes
+// nothing. Use it to test code with a custom source, or with a source that does not use HTTP; over
+// HTTP, the faults of Server go deeper.
 //
-// Faults are selected by List, Watch and WatchList (a watch that requests initial events); Any is all three. A correct user of sources
-// recovers when a fault ends a watch or a list, provided that the source itself still has what was missed. One over a client-go fake does
-// not, because a fake keeps no history.
+// Faults are selected by List, Watch and WatchList (a watch that requests initial events); Any is
+// all three. A correct user of sources recovers when a fault ends a watch or a list, provided that
+// the source itself still has what was missed. One over a client-go fake does not, because a fake
+// keeps no history.
 //
 // Its methods may be called from any goroutine.
 type FaultySource[T object.Object] struct {
@@ -32,36 +34,42 @@ func NewFaultySource[T object.Object](src source.ListerWatcher[T]) *FaultySource
 	return &FaultySource[T]{source: src}
 }
 
-// SourceFault changes the result of one list or watch of a FaultySource. Its fields combine where that makes sense. The zero value changes
-// nothing, so it stands for a request without a fault in a sequence of faults.
+// SourceFault changes the result of one list or watch of a FaultySource. Its fields combine where
+// that makes sense. The zero value changes nothing, so it stands for a request without a fault in a
+// sequence of faults.
 type SourceFault struct {
 	// Delay delays the request.
 	Delay time.Duration
-	// Err is returned instead of a result. It may be any error: the constructors of apierrors return those of an API server, and
-	// syscall.ECONNREFUSED means an unreachable server.
+	// Err is returned instead of a result. It may be any error: the constructors of apierrors
+	// return those of an API server, and syscall.ECONNREFUSED means an unreachable server.
 	Err error
-	// Lag answers a list, or the initial events of a watch, like a replica that is behind by at least this many of the changes that came
-	// through the FaultySource, going back to its first list at most. Such a replica rejects a request for a newer version. Several stale
-	// lists of the most recent version in a row look as if the server had been restored from a backup.
+	// Lag answers a list, or the initial events of a watch, like a replica that is behind by at
+	// least this many of the changes that came through the FaultySource, going back to its first
+	// list at most. Such a replica rejects a request for a newer version. Several stale lists of
+	// the most recent version in a row look as if the server had been restored from a backup.
 	Lag int
 	// Drip is the interval between the objects of a list and between the events of a watch.
 	Drip time.Duration
 
-	// After is the number of objects of a list, or events of a watch (including bookmarks), that pass before End takes effect.
+	// After is the number of objects of a list, or events of a watch (including bookmarks), that
+	// pass before End takes effect.
 	After int
-	// End is how the list or watch ends then. Only a watch can be closed: for a list, Close means Cut. CutInside and Truncate also mean
-	// Cut, since a source returns whole objects.
+	// End is how the list or watch ends then. Only a watch can be closed: for a list, Close means
+	// Cut. CutInside and Truncate also mean Cut, since a source returns whole objects.
 	End Ending
-	// EndErr ends it with this error instead. For a watch that is like an ERROR event of the server, such as apierrors.NewResourceExpired.
+	// EndErr ends it with this error instead. For a watch that is like an ERROR event of the
+	// server, such as apierrors.NewResourceExpired.
 	EndErr error
 
 	// NoInitialEventsEnd omits the bookmark that ends the initial events, and NoBookmarks omits all bookmarks.
 	NoInitialEventsEnd, NoBookmarks bool
-	// Duplicate returns every event of a watch twice. Reorder swaps each event other than a bookmark with the next, for which it waits.
+	// Duplicate returns every event of a watch twice. Reorder swaps each event other than a
+	// bookmark with the next, for which it waits.
 	Duplicate, Reorder bool
 }
 
-// Kinds returns what the fault does, in a few words each, without amounts and durations. It returns nothing for the zero value.
+// Kinds returns what the fault does, in a few words each, without amounts and durations. It returns
+// nothing for the zero value.
 func (f SourceFault) Kinds() (kinds []string) {
 	for _, k := range []struct {
 		set  bool
@@ -124,13 +132,14 @@ func (s *FaultySource[T]) InjectFor(d time.Duration, kind RequestKind, fault Sou
 	s.faults.injectUntil(time.Now().Add(d), kind, fault)
 }
 
-// InjectRandom gives requests of this kind random faults until ClearFaults. Faults of Inject and InjectAlways take precedence.
+// InjectRandom gives requests of this kind random faults until ClearFaults. Faults of Inject and
+// InjectAlways take precedence.
 func (s *FaultySource[T]) InjectRandom(kind RequestKind, chaos Chaos) {
 	s.faults.injectRandom(kind, func(r Request, n int) (SourceFault, bool) { return chaos.SourceFault(r.Kind, n) })
 }
 
-// FaultCounts returns the number of faults that requests have had, by kind (SourceFault.Kinds). A test that depends on a fault can check
-// that it has occurred.
+// FaultCounts returns the number of faults that requests have had, by kind (SourceFault.Kinds). A
+// test that depends on a fault can check that it has occurred.
 func (s *FaultySource[T]) FaultCounts() map[string]int { return s.faults.counted() }
 
 // ClearFaults removes all faults that have not been taken, including random ones.
@@ -232,7 +241,8 @@ func (f *SourceFault) endList(ctx context.Context) error {
 	return errBroken
 }
 
-// listFresh lists the wrapped source, and records the result, unless that is one object or, as for an audit, a given past state.
+// listFresh lists the wrapped source, and records the result, unless that is one object or, as for
+// an audit, a given past state.
 func (s *FaultySource[T]) listFresh(ctx context.Context, opts source.ListOptions[T], each func(T) error) (source.ListResult, error) {
 	opts.Decode = nil // it is unknown whether the object reaches the caller
 	l := s.history.page(opts.Continue)

@@ -124,8 +124,8 @@ func (d *describing) ObjectType() reflect.Type           { return reflect.TypeFo
 func (d *describing) SharedBytes() int64                 { return 7 }
 func (d *describing) OnStrayWrite(fn func(field string)) { d.strayWrite = fn }
 
-// TestFaultySourceDescribesItself as the source does that it wraps, or else the engine would fold no objects, count other memory, and miss
-// writes to cached objects.
+// TestFaultySourceDescribesItself as the source does that it wraps, or else the engine would fold
+// no objects, count other memory, and miss writes to cached objects.
 func TestFaultySourceDescribesItself(t *testing.T) {
 	wrapped := &describing{}
 	src := tidingstest.NewFaultySource[object.Object](wrapped)
@@ -308,8 +308,9 @@ func TestFaultySourceLags(t *testing.T) {
 	})
 }
 
-// TestFaultySourceRemembers lists the past: it does not change when callers modify what they get, is assembled from pages and
-// initial events, goes back only so far, and not past a restored backup.
+// TestFaultySourceRemembers lists the past: it does not change when callers modify what they get,
+// is assembled from pages and initial events, goes back only so far, and not past a restored
+// backup.
 func TestFaultySourceRemembers(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *tidingstest.Server, src *tidingstest.FaultySource[configMap]) {
 		backup := server.Snapshot()
@@ -375,7 +376,8 @@ func TestFaultySourceRemembers(t *testing.T) {
 	})
 }
 
-// TestFaultySourceRemembersWhatWasWatched although the state of before is listed meanwhile: as an audit lists it, and by a list that began before.
+// TestFaultySourceRemembersWhatWasWatched although the state of before is listed meanwhile: as an
+// audit lists it, and by a list that began before.
 func TestFaultySourceRemembersWhatWasWatched(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *tidingstest.Server, src *tidingstest.FaultySource[configMap]) {
 		server.Create(newConfigMap("x", "1"))

@@ -12,9 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Disturb causes incidents that affect the whole server until ctx ends, and returns their kinds: connections break, the server
-// restarts, is unreachable, loses its history, rejects everything for a while, or returns stale data. At the end the server
-// recovers. The incidents and their times depend only on the seed of chaos. FaultCounts counts them.
+// Disturb causes incidents that affect the whole server until ctx ends, and returns their kinds:
+// connections break, the server restarts, is unreachable, loses its history, rejects everything for
+// a while, or returns stale data. At the end the server recovers. The incidents and their times
+// depend only on the seed of chaos. FaultCounts counts them.
 func (s *Server) Disturb(ctx context.Context, chaos Chaos) (incidents []string) {
 	chaos = chaos.withDefaults()
 	random := rand.New(rand.NewPCG(chaos.Seed, 0))
@@ -34,8 +35,8 @@ func (s *Server) Disturb(ctx context.Context, chaos Chaos) (incidents []string) 
 	return incidents
 }
 
-// incident is something that happens to a server. run returns when the server is healthy again, or will be on its own after
-// the duration.
+// incident is something that happens to a server. run returns when the server is healthy again, or
+// will be on its own after the duration.
 type incident struct {
 	kind string
 	run  func(context.Context, *Server, *rand.Rand, time.Duration)

@@ -58,7 +58,8 @@ func testPartition(t *testing.T, options ServerOptions) {
 	w.Stop()
 }
 
-// TestPartitionWhileConnecting: nor does anything get through on a connection that was being opened when the partition began.
+// TestPartitionWhileConnecting: nor does anything get through on a connection that was being opened
+// when the partition began.
 func TestPartitionWhileConnecting(t *testing.T) {
 	for name, options := range map[string]ServerOptions{"plain": {}, "TLS": {TLS: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -158,8 +159,8 @@ func TestFaultCounts(t *testing.T) {
 	}
 }
 
-// TestWatchFromTheFuture watches from a version that a restored server has not reached: such a watch sends nothing, not even
-// bookmarks.
+// TestWatchFromTheFuture watches from a version that a restored server has not reached: such a
+// watch sends nothing, not even bookmarks.
 func TestWatchFromTheFuture(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewServer(t, ServerOptions{BookmarkInterval: time.Second})

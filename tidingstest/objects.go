@@ -14,23 +14,25 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// Create adds an object and returns its resource version. The server keeps a copy, and sets a missing uid and creation time;
-// it does not validate, default or clear anything else, and admission is skipped. The object may be of a built-in type,
-// unstructured, or the Go type of a custom resource with apiVersion and kind set. The test fails if the key already exists.
+// Create adds an object and returns its resource version. The server keeps a copy, and sets a
+// missing uid and creation time; it does not validate, default or clear anything else, and
+// admission is skipped. The object may be of a built-in type, unstructured, or the Go type of a
+// custom resource with apiVersion and kind set. The test fails if the key already exists.
 func (s *Server) Create(o object.Object) string {
 	s.t.Helper()
 	return s.write(o, s.registry.Insert)
 }
 
-// Update replaces an object and returns the new resource version. The uid and creation time are kept. The resource version
-// in o is ignored, and the status is replaced too. The test fails if the object does not exist.
+// Update replaces an object and returns the new resource version. The uid and creation time are
+// kept. The resource version in o is ignored, and the status is replaced too. The test fails if the
+// object does not exist.
 func (s *Server) Update(o object.Object) string {
 	s.t.Helper()
 	return s.write(o, s.registry.Put)
 }
 
-// Delete removes the object with o's kind and key at once, regardless of finalizers, and returns the resource version of the
-// deletion. The test fails if the object does not exist.
+// Delete removes the object with o's kind and key at once, regardless of finalizers, and returns
+// the resource version of the deletion. The test fails if the object does not exist.
 func (s *Server) Delete(o object.Object) string {
 	s.t.Helper()
 	return s.write(o, func(request rest.Request, _ object.Object) (object.Object, error) { return s.registry.Drop(request) })
@@ -132,8 +134,8 @@ func (s *Server) ResourceVersion() string {
 	return strconv.FormatUint(s.store.Version(), 10)
 }
 
-// Compact drops the history up to now: a list or watch from an older version gets 410 Gone, and so does a continue token.
-// What running watches have not sent yet is kept until the next Compact.
+// Compact drops the history up to now: a list or watch from an older version gets 410 Gone, and so
+// does a continue token. What running watches have not sent yet is kept until the next Compact.
 func (s *Server) Compact() { s.store.Compact() }
 
 // SendBookmarks makes every running watch of a resource send a bookmark now.
@@ -149,6 +151,6 @@ type Snapshot struct{ backup *storage.Backup }
 // Snapshot returns the current state: all objects and the resource version, but not the history.
 func (s *Server) Snapshot() Snapshot { return Snapshot{s.store.Backup()} }
 
-// Restore returns the server to an earlier state, like restoring etcd from a backup: resource versions assigned since then
-// will be assigned again, to other changes. Running watches end.
+// Restore returns the server to an earlier state, like restoring etcd from a backup: resource
+// versions assigned since then will be assigned again, to other changes. Running watches end.
 func (s *Server) Restore(snapshot Snapshot) { s.store.Restore(snapshot.backup) }

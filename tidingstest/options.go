@@ -34,8 +34,8 @@ type ServerOptions struct {
 	// Admission.Object, or reject the write with an error. An error of apierrors is returned as is, any other as a 403.
 	// It is called without locks held, and again if another write came in between. It may use the server.
 	Admit func(context.Context, *Admission) error
-	// RequireNamespaces rejects creations in namespaces that do not exist, as a real server does. The namespaces default
-	// and kube-… always exist.
+	// RequireNamespaces rejects creations in namespaces that do not exist, as a real server does.
+	// The namespaces default and kube-… always exist.
 	RequireNamespaces bool
 	// GarbageCollector deletes the dependents of deleted owners, completes foreground deletion and orphaning, and
 	// empties deleted namespaces, as part of the triggering write. Without it the server behaves like one without

@@ -69,8 +69,8 @@ func (l *requestLog) wait(ctx context.Context, condition func() bool) error {
 	}
 }
 
-// Requests returns the requests of this kind, in order of arrival; Any returns all. Beyond 20,000 requests, the oldest are
-// dropped.
+// Requests returns the requests of this kind, in order of arrival; Any returns all. Beyond 20,000
+// requests, the oldest are dropped.
 func (s *Server) Requests(kind RequestKind) []Request {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()

@@ -45,8 +45,8 @@ func (s *Server) AddCustomResource(c CustomResource) {
 	s.catalog.Add(r)
 }
 
-// RemoveResource removes a resource, as deleting its CRD does: its objects are gone, its watches end, and requests get 404.
-// It also works for built-in resources.
+// RemoveResource removes a resource, as deleting its CRD does: its objects are gone, its watches
+// end, and requests get 404. It also works for built-in resources.
 func (s *Server) RemoveResource(resource schema.GroupVersionResource) {
 	if r := s.catalog.Get(resource); r != nil {
 		s.catalog.Remove(resource)
@@ -70,8 +70,8 @@ func (s *Server) addScheme(types *runtime.Scheme) {
 	}
 }
 
-// RequireToken makes the server respond with 401 to requests without this bearer token; "" requires none. Clients with a
-// previously valid token need the new one.
+// RequireToken makes the server respond with 401 to requests without this bearer token; "" requires
+// none. Clients with a previously valid token need the new one.
 func (s *Server) RequireToken(token string) {
 	if token == "" {
 		s.token.Store(nil)

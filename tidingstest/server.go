@@ -76,8 +76,8 @@ func NewServer(t testing.TB, options ServerOptions) *Server {
 	return s
 }
 
-// Config returns a client configuration for the server. All clients made from it share one connection pool, which is closed
-// with the server.
+// Config returns a client configuration for the server. All clients made from it share one
+// connection pool, which is closed with the server.
 func (s *Server) Config() *clientrest.Config {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,9 +144,9 @@ func (s *Server) listen() error {
 	return nil
 }
 
-// listenLoopback listens on the address, or on a new one if it is empty. The port of a new one is outside the range that
-// systems assign to connections and to listeners without a fixed port, so that it is still free when a stopped server
-// restarts.
+// listenLoopback listens on the address, or on a new one if it is empty. The port of a new one is
+// outside the range that systems assign to connections and to listeners without a fixed port, so
+// that it is still free when a stopped server restarts.
 func listenLoopback(address string) (l net.Listener, err error) {
 	if address != "" {
 		return net.Listen("tcp", address)

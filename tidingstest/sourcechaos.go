@@ -10,8 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// SourceFault returns the fault for the n-th request of a kind, counted from 0, to a FaultySource. ok is false if the request
-// gets no fault.
+// SourceFault returns the fault for the n-th request of a kind, counted from 0, to a FaultySource.
+// ok is false if the request gets no fault.
 func (c Chaos) SourceFault(kind RequestKind, n int) (fault SourceFault, ok bool) {
 	c = c.withDefaults()
 	random := c.random(kind, n)

@@ -73,7 +73,8 @@ func (p *sourceHistory[T]) addPage(l unfinished[T], result source.ListResult) {
 	p.pages[result.Continue] = l
 }
 
-// addList records a whole list. One that is older than what was known before starts a new history: the server may have been restored.
+// addList records a whole list. One that is older than what was known before starts a new history:
+// the server may have been restored.
 func (p *sourceHistory[T]) addList(l unfinished[T], version string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -141,8 +142,8 @@ func (p *sourceHistory[T]) state(n int) map[object.Key]T {
 	return state
 }
 
-// stateBefore returns a state without at least this many of the latest changes, in key order, and its version. It goes back to
-// the first list at most.
+// stateBefore returns a state without at least this many of the latest changes, in key order, and
+// its version. It goes back to the first list at most.
 func (p *sourceHistory[T]) stateBefore(changes int) (objects []T, version string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,4 +1,5 @@
-// Upstream runs unmodified controllers of Kubernetes on this project's informers and on client-go's, and compares the two.
+// Upstream runs unmodified controllers of Kubernetes on this project's informers and on
+// client-go's, and compares the two.
 package main
 
 import (

@@ -13,13 +13,15 @@
 //     item that returns every minute does not overtake items that have not been handed out yet.
 //  4. Delays. A delayed item is not handed out before its time, and of several delays of one item the earliest
 //     counts. A delay never holds back an Add of the same item without a delay.
-//  5. Bounded memory. The queue holds one entry for each distinct item, however often it is added. Its
-//     buffers shrink after a burst: to avoid allocations it keeps at most 1,024 idle entries, or as
-//     many as are in use. Of items that refer to objects, such as pointers and interfaces, it keeps none: they can be freed after Done.
+//  5. Bounded memory. The queue holds one entry for each distinct item, however often it is added.
+//     Its buffers shrink after a burst: to avoid allocations it keeps at most 1,024 idle entries,
+//     or as many as are in use. Of items that refer to objects, such as pointers and interfaces, it
+//     keeps none: they can be freed after Done.
 //  6. No idle work. The queue has no goroutine. All delayed items share one timer, which
 //     is only set while there are any.
 //
-// Therefore a cycle of Add, Get and Done does not allocate for an item that the queue still has an entry for, nor for one that refers to objects.
+// Therefore a cycle of Add, Get and Done does not allocate for an item that the queue still has an
+// entry for, nor for one that refers to objects.
 //
 // The dedup states and the names of metrics are those of client-go's work queue; priorities for
 // initial lists come from controller-runtime, and turns between flows from the API server's fair queuing.

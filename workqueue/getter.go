@@ -12,7 +12,8 @@ type getter[T comparable] struct {
 	ok    bool // item is set; otherwise the queue was shut down
 }
 
-// getters holds the waiting calls of Get. The most recent one is served first, because its stack is still in the CPU's cache.
+// getters holds the waiting calls of Get. The most recent one is served first, because its stack is
+// still in the CPU's cache.
 type getters[T comparable] struct {
 	waiting []*getter[T]
 	spare   []*getter[T] // at most maxSpareGetters

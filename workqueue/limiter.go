@@ -37,8 +37,9 @@ const (
 	defaultMax  = 1000 * time.Second
 )
 
-// Exponential is a RateLimiter with exponential backoff per item: an item waits Base after its first failure, twice that
-// after the second, and so on up to Max. The zero value is ready to use. The fields must not change once it is in use.
+// Exponential is a RateLimiter with exponential backoff per item: an item waits Base after its
+// first failure, twice that after the second, and so on up to Max. The zero value is ready to use.
+// The fields must not change once it is in use.
 //
 // An item that has not failed for twice Max after its last wait may be forgotten, so that items for which Forget is
 // never called do not accumulate.

@@ -2,10 +2,11 @@ package workqueue
 
 import "time"
 
-// Observer observes a queue's items, for metrics that have to count each of them. Its methods are called with the queue's lock
-// held: they must be quick and must not call the queue. A panic goes through to whoever called the queue. If that is in Added or Finished, nothing was
-// added or finished; if it is in Started, the item counts as handed out. Nobody can recover a panic of Added for an item of AddAfter or AddRateLimited
-// that has become due: it ends the process.
+// Observer observes a queue's items, for metrics that have to count each of them. Its methods are
+// called with the queue's lock held: they must be quick and must not call the queue. A panic goes
+// through to whoever called the queue. If that is in Added or Finished, nothing was added or
+// finished; if it is in Started, the item counts as handed out. Nobody can recover a panic of Added
+// for an item of AddAfter or AddRateLimited that has become due: it ends the process.
 type Observer interface {
 	// Added is called for an add that makes an item due, as counted by Stats.Adds.
 	Added()

@@ -4,8 +4,8 @@ import "time"
 
 // Options configures a Queue. The zero value is ready to use.
 type Options[T comparable] struct {
-	// Name is the queue's name in its Stats, for the label of metrics. A queue without a name does not measure durations,
-	// and so does not read the clock for items without delay.
+	// Name is the queue's name in its Stats, for the label of metrics. A queue without a name does
+	// not measure durations, and so does not read the clock for items without delay.
 	Name string
 	// RateLimiter decides how long AddRateLimited waits. Nil means DefaultRateLimiter.
 	RateLimiter RateLimiter[T]

@@ -20,9 +20,9 @@ var ErrShutDown = errors.New("work queue is shut down")
 //	   └───────────► delayed ─┘   │    working                          │
 //	                              └────── Done of a dirty item ⑤ ───────┘
 //
-// ① puts the item at the end of its flow. ② is independent of the rest: a delayed item can at the same time be waiting or
-// working. ③ picks the priority and the flow whose turn it is. After ④ the idle entry is kept
-// for the item's next Add, until there are too many idle ones.
+// ① puts the item at the end of its flow. ② is independent of the rest: a delayed item can at the
+// same time be waiting or working. ③ picks the priority and the flow whose turn it is. After ④ the
+// idle entry is kept for the item's next Add, until there are too many idle ones.
 type Queue[T comparable] struct {
 	name    string
 	limiter RateLimiter[T]
@@ -217,19 +217,20 @@ func (q *Queue[T]) Len() int {
 	return q.schedule.len()
 }
 
-// ShutDown shuts the queue down immediately: no more items are accepted, waiting and delayed items are dropped, and Get
-// returns ErrShutDown. It waits until workers are done with the items they have, or the context ends; in the latter case it
-// returns the context's cause. It may be called several times, also to cut a ShutDownWithDrain short.
+// ShutDown shuts the queue down immediately: no more items are accepted, waiting and delayed items
+// are dropped, and Get returns ErrShutDown. It waits until workers are done with the items they
+// have, or the context ends; in the latter case it returns the context's cause. It may be called
+// several times, also to cut a ShutDownWithDrain short.
 //
 // A worker that calls it between Get and Done waits for itself.
 func (q *Queue[T]) ShutDown(ctx context.Context) error {
 	return q.shutDown(ctx, true)
 }
 
-// ShutDownWithDrain shuts the queue down after its items are done: no more items are accepted and delayed items are
-// dropped, but workers still get the waiting ones. It waits until all of them are done, or the context ends; in the latter case it
-// returns the context's cause, and draining continues. It may be called several times; after a ShutDown there is
-// nothing left to drain.
+// ShutDownWithDrain shuts the queue down after its items are done: no more items are accepted and
+// delayed items are dropped, but workers still get the waiting ones. It waits until all of them are
+// done, or the context ends; in the latter case it returns the context's cause, and draining
+// continues. It may be called several times; after a ShutDown there is nothing left to drain.
 //
 // Workers must continue until Get returns ErrShutDown: an item that was added while a worker had it waits again after
 // its Done, when the other workers may be gone.
@@ -310,7 +311,8 @@ func (q *Queue[T]) timerFired() {
 	q.checkDrained()
 }
 
-// enqueue makes the entry wait. If it is waiting already, its level may be raised; if a worker has it, it is marked dirty.
+// enqueue makes the entry wait. If it is waiting already, its level may be raised; if a worker has
+// it, it is marked dirty.
 func (q *Queue[T]) enqueue(e *entry[T], at level) {
 	switch {
 	case e.waiting:

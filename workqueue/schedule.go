@@ -81,7 +81,8 @@ func (l *list[T]) remove(e *entry[T]) {
 type flowQueue[T comparable] struct {
 	first, last *flow[T]
 	waiting     int // number of entries in all flows
-	// passed counts the items of higher levels handed out, while entries were waiting here, since this level was last served.
+	// passed counts the items of higher levels handed out, while entries were waiting here, since
+	// this level was last served.
 	passed int
 }
 

@@ -53,7 +53,8 @@ type table[T comparable] struct {
 	// spare holds entries without an item, linked by next, for new items. Invariant: spares <= maxIdle.
 	spare  *entry[T]
 	spares int
-	// flows holds every flow that an entry points to, and the unnamed one from its first use on: most queues have no other.
+	// flows holds every flow that an entry points to, and the unnamed one from its first use on:
+	// most queues have no other.
 	flows map[string]*flow[T]
 }
 
@@ -111,7 +112,8 @@ func refersToObjects(t reflect.Type) bool {
 	return false
 }
 
-// release counts the entry as idle if it is, and sweeps if there are too many idle ones. If none are kept, it removes the entry.
+// release counts the entry as idle if it is, and sweeps if there are too many idle ones. If none
+// are kept, it removes the entry.
 func (t *table[T]) release(e *entry[T]) {
 	if !e.idle() {
 		return
@@ -172,8 +174,9 @@ func (t *table[T]) flow(name string) *flow[T] {
 	return f
 }
 
-// leaveFlow records that an entry no longer points to the flow, and removes the flow after the last one. It may still be
-// queued and stays valid there until its turn; a new flow with that name is queued separately.
+// leaveFlow records that an entry no longer points to the flow, and removes the flow after the last
+// one. It may still be queued and stays valid there until its turn; a new flow with that name is
+// queued separately.
 func (t *table[T]) leaveFlow(f *flow[T]) {
 	f.entries--
 	if f.entries == 0 && f.name != "" {

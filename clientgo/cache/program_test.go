@@ -296,8 +296,8 @@ func keyOf(t *testing.T, obj any) string {
 
 //lint:file-ignore SA1019 generated code has what is deprecated as well
 
-// generated is what informer-gen generates for a custom resource, with a ConfigMap in its place, and with the import of package cache
-// changed.
+// generated is what informer-gen generates for a custom resource, with a ConfigMap in its place,
+// and with the import of package cache changed.
 type generated struct {
 	client    kubernetes.Interface
 	informers map[string]cache.SharedIndexInformer

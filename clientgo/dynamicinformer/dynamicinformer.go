@@ -1,5 +1,6 @@
-// Package dynamicinformer is a drop-in replacement for client-go's dynamic/dynamicinformer: it declares every exported name of that package, so a
-// program only changes the import path. With a rest.Config, clientgo.NewDynamicSharedInformerFactory is several times lighter.
+// Package dynamicinformer is a drop-in replacement for client-go's dynamic/dynamicinformer: it
+// declares every exported name of that package, so a program only changes the import path. With a
+// rest.Config, clientgo.NewDynamicSharedInformerFactory is several times lighter.
 package dynamicinformer
 
 import (
@@ -22,12 +23,14 @@ type DynamicSharedInformerFactory = upstream.DynamicSharedInformerFactory
 // TweakListOptionsFunc re-exports client-go's TweakListOptionsFunc.
 type TweakListOptionsFunc = upstream.TweakListOptionsFunc
 
-// NewDynamicSharedInformerFactory returns a factory for all namespaces; see [clientgo.NewDynamicSharedInformerFactoryFromClient].
+// NewDynamicSharedInformerFactory returns a factory for all namespaces; see
+// [clientgo.NewDynamicSharedInformerFactoryFromClient].
 func NewDynamicSharedInformerFactory(client dynamic.Interface, defaultResync time.Duration) DynamicSharedInformerFactory {
 	return NewFilteredDynamicSharedInformerFactory(client, defaultResync, metav1.NamespaceAll, nil)
 }
 
-// NewFilteredDynamicSharedInformerFactory returns a factory for one namespace. tweakListOptions limits its lists; it may be nil.
+// NewFilteredDynamicSharedInformerFactory returns a factory for one namespace. tweakListOptions
+// limits its lists; it may be nil.
 func NewFilteredDynamicSharedInformerFactory(client dynamic.Interface, defaultResync time.Duration, namespace string, tweakListOptions TweakListOptionsFunc) DynamicSharedInformerFactory {
 	return clientgo.NewDynamicSharedInformerFactoryFromClient(client, defaultResync,
 		clientgo.WithNamespace(namespace), clientgo.WithTweakListOptions(internalinterfaces.TweakListOptionsFunc(tweakListOptions)))

@@ -1,5 +1,6 @@
-// Package informers is a drop-in replacement for client-go's informers: it declares every exported name of that package, so a program only
-// changes the import path. The group packages below it remain client-go's: their accessors request informers from this package's factory.
+// Package informers is a drop-in replacement for client-go's informers: it declares every exported
+// name of that package, so a program only changes the import path. The group packages below it
+// remain client-go's: their accessors request informers from this package's factory.
 package informers
 
 import (
@@ -28,7 +29,8 @@ func NewSharedInformerFactory(client kubernetes.Interface, defaultResync time.Du
 	return clientgo.NewSharedInformerFactoryFromClient(client, defaultResync)
 }
 
-// NewFilteredSharedInformerFactory returns a factory for one namespace. tweakListOptions limits its lists; it may be nil.
+// NewFilteredSharedInformerFactory returns a factory for one namespace. tweakListOptions limits its
+// lists; it may be nil.
 //
 // Deprecated: deprecated in client-go; use NewSharedInformerFactoryWithOptions.
 func NewFilteredSharedInformerFactory(client kubernetes.Interface, defaultResync time.Duration, namespace string, tweakListOptions internalinterfaces.TweakListOptionsFunc) SharedInformerFactory {

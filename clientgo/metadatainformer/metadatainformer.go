@@ -1,5 +1,6 @@
-// Package metadatainformer is a drop-in replacement for client-go's metadata/metadatainformer: it declares every exported name of that package, so a
-// program only changes the import path. With a rest.Config, clientgo.NewMetadataSharedInformerFactory is lighter.
+// Package metadatainformer is a drop-in replacement for client-go's metadata/metadatainformer: it
+// declares every exported name of that package, so a program only changes the import path. With a
+// rest.Config, clientgo.NewMetadataSharedInformerFactory is lighter.
 package metadatainformer
 
 import (
@@ -29,12 +30,14 @@ func WithTransform(transform cache.TransformFunc) SharedInformerOption {
 	return clientgo.WithTransform(transform)
 }
 
-// NewSharedInformerFactory returns a factory for all namespaces; see [clientgo.NewMetadataSharedInformerFactoryFromClient].
+// NewSharedInformerFactory returns a factory for all namespaces; see
+// [clientgo.NewMetadataSharedInformerFactoryFromClient].
 func NewSharedInformerFactory(client metadata.Interface, defaultResync time.Duration) SharedInformerFactory {
 	return NewSharedInformerFactoryWithOptions(client, defaultResync)
 }
 
-// NewFilteredSharedInformerFactory returns a factory for one namespace. tweakListOptions limits its lists; it may be nil.
+// NewFilteredSharedInformerFactory returns a factory for one namespace. tweakListOptions limits its
+// lists; it may be nil.
 func NewFilteredSharedInformerFactory(client metadata.Interface, defaultResync time.Duration, namespace string, tweakListOptions TweakListOptionsFunc) SharedInformerFactory {
 	return NewSharedInformerFactoryWithOptions(client, defaultResync,
 		clientgo.WithNamespace(namespace), clientgo.WithTweakListOptions(internalinterfaces.TweakListOptionsFunc(tweakListOptions)))

@@ -11,8 +11,8 @@ import (
 	"github.com/tidings/tidings/workqueue"
 )
 
-// globalMetricsProvider is the provider set with client-go's SetProvider. Libraries call that in their init functions, and client-go has no getter
-// for it.
+// globalMetricsProvider is the provider set with client-go's SetProvider. Libraries call that in
+// their init functions, and client-go has no getter for it.
 //
 //go:linkname globalMetricsProvider k8s.io/client-go/util/workqueue.globalMetricsProvider
 var globalMetricsProvider upstream.MetricsProvider

@@ -69,7 +69,8 @@ func (q *queue[T]) Done(item T) { q.native.Done(item) }
 // ShuttingDown reports whether the queue has been shut down.
 func (q *queue[T]) ShuttingDown() bool { return q.native.ShuttingDown() }
 
-// ShutDown makes the queue ignore new items. Workers still get the queued ones. Pending calls of ShutDownWithDrain return.
+// ShutDown makes the queue ignore new items. Workers still get the queued ones. Pending calls of
+// ShutDownWithDrain return.
 func (q *queue[T]) ShutDown() {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -125,8 +126,9 @@ func NewTypedDelayingQueue[T comparable]() TypedDelayingInterface[T] {
 	return NewTypedDelayingQueueWithConfig(TypedDelayingQueueConfig[T]{})
 }
 
-// NewTypedDelayingQueueWithConfig returns a delaying queue. If the config has a clock, the queue is client-go's; if it has a queue, client-go's
-// delaying queue wraps that. The Logger applies to client-go's only.
+// NewTypedDelayingQueueWithConfig returns a delaying queue. If the config has a clock, the queue is
+// client-go's; if it has a queue, client-go's delaying queue wraps that. The Logger applies to
+// client-go's only.
 func NewTypedDelayingQueueWithConfig[T comparable](config TypedDelayingQueueConfig[T]) TypedDelayingInterface[T] {
 	if config.Clock != nil || config.Queue != nil {
 		return upstream.NewTypedDelayingQueueWithConfig(config)
@@ -139,8 +141,8 @@ func NewTypedRateLimitingQueue[T comparable](rateLimiter TypedRateLimiter[T]) Ty
 	return NewTypedRateLimitingQueueWithConfig(rateLimiter, TypedRateLimitingQueueConfig[T]{})
 }
 
-// NewTypedRateLimitingQueueWithConfig returns a rate-limited delaying queue. If the config has a clock, the queue is client-go's; if it has a queue,
-// the rate limiter is added to that.
+// NewTypedRateLimitingQueueWithConfig returns a rate-limited delaying queue. If the config has a
+// clock, the queue is client-go's; if it has a queue, the rate limiter is added to that.
 func NewTypedRateLimitingQueueWithConfig[T comparable](rateLimiter TypedRateLimiter[T], config TypedRateLimitingQueueConfig[T]) TypedRateLimitingInterface[T] {
 	if config.Clock != nil || config.DelayingQueue != nil {
 		return upstream.NewTypedRateLimitingQueueWithConfig(rateLimiter, config)

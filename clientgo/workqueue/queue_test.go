@@ -14,7 +14,8 @@ import (
 	"github.com/tidings/tidings/clientgo/workqueue"
 )
 
-// engine is one implementation of client-go's work queue. The contract tests run against both, which shows that they state what client-go does.
+// engine is one implementation of client-go's work queue. The contract tests run against both,
+// which shows that they state what client-go does.
 type engine struct {
 	plain   func(workqueue.TypedQueueConfig[string]) workqueue.TypedInterface[string]
 	delayed func(workqueue.TypedDelayingQueueConfig[string]) workqueue.TypedDelayingInterface[string]
@@ -54,8 +55,9 @@ func get(t *testing.T, q workqueue.TypedInterface[string], want string) {
 	}
 }
 
-// "Fair: items processed in the order in which they are added. Stingy: a single item will not be processed multiple times concurrently, and if an
-// item is added multiple times before it can be processed, it will only be processed once." An item may be added again while it is processed.
+// "Fair: items processed in the order in which they are added. Stingy: a single item will not be
+// processed multiple times concurrently, and if an item is added multiple times before it can be
+// processed, it will only be processed once." An item may be added again while it is processed.
 func TestQueue(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		q := e.plain(workqueue.TypedQueueConfig[string]{})
@@ -108,8 +110,9 @@ func TestGetBlocks(t *testing.T) {
 	})
 }
 
-// "ShutDown will cause q to ignore all new items added to it. Worker goroutines will continue processing items in the queue until it is empty and then
-// receive the shutdown signal." What is delayed is dropped.
+// "ShutDown will cause q to ignore all new items added to it. Worker goroutines will continue
+// processing items in the queue until it is empty and then receive the shutdown signal." What is
+// delayed is dropped.
 func TestShutDown(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		q := e.delayed(workqueue.TypedDelayingQueueConfig[string]{})
@@ -155,8 +158,9 @@ func TestShutDownWakesGet(t *testing.T) {
 	})
 }
 
-// "ShutDownWithDrain is equivalent to ShutDown but waits until all items in the queue have been processed. ShutDown can be called after ShutDownWithDrain
-// to force ShutDownWithDrain to stop waiting."
+// "ShutDownWithDrain is equivalent to ShutDown but waits until all items in the queue have been
+// processed. ShutDown can be called after ShutDownWithDrain to force ShutDownWithDrain to stop
+// waiting."
 func TestShutDownWithDrain(t *testing.T) {
 	for _, forced := range []bool{false, true} {
 		t.Run(fmt.Sprintf("forced=%t", forced), func(t *testing.T) {
@@ -210,7 +214,8 @@ func TestDrainWaitsForAll(t *testing.T) {
 	})
 }
 
-// "AddAfter adds an item to the workqueue after the indicated duration has passed"; if an item has several delays, the shortest applies.
+// "AddAfter adds an item to the workqueue after the indicated duration has passed"; if an item has
+// several delays, the shortest applies.
 func TestAddAfter(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		q := e.delayed(workqueue.TypedDelayingQueueConfig[string]{})
@@ -235,7 +240,8 @@ func TestAddAfter(t *testing.T) {
 	})
 }
 
-// "AddRateLimited adds an item to the workqueue after the rate limiter says it's ok. Forget indicates that an item is finished being retried."
+// "AddRateLimited adds an item to the workqueue after the rate limiter says it's ok. Forget
+// indicates that an item is finished being retried."
 func TestRateLimited(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		q := e.limited(workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Minute), workqueue.TypedRateLimitingQueueConfig[string]{})
@@ -259,7 +265,8 @@ func TestRateLimited(t *testing.T) {
 	})
 }
 
-// Producers, workers and a shutdown at any time: every item is processed by one worker at a time, and at least once after it was added.
+// Producers, workers and a shutdown at any time: every item is processed by one worker at a time,
+// and at least once after it was added.
 func TestManyWorkers(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		q := e.delayed(workqueue.TypedDelayingQueueConfig[string]{})

@@ -50,8 +50,8 @@ func findResources(ctx context.Context, client discovery.ServerResourcesInterfac
 	return found, cli.Usage(err)
 }
 
-// discover is resources.Discover, but it returns when ctx ends, whatever holds the request up: neither client-go's discovery
-// nor a credential plugin named in the kubeconfig gets ctx.
+// discover is resources.Discover, but it returns when ctx ends, whatever holds the request up:
+// neither client-go's discovery nor a credential plugin named in the kubeconfig gets ctx.
 func discover(ctx context.Context, client discovery.ServerResourcesInterface, logger *slog.Logger) (*resources.Catalog, error) {
 	type answer struct {
 		catalog *resources.Catalog

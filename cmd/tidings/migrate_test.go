@@ -10,8 +10,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestMigrate runs each script of testdata/migrate on a small program. The modules that these programs use are small stand-ins with the API of
-// the real ones, so that loading them takes no time; TestExamples in internal/migrate uses the real ones.
+// TestMigrate runs each script of testdata/migrate on a small program. The modules that these
+// programs use are small stand-ins with the API of the real ones, so that loading them takes no
+// time; TestExamples in internal/migrate uses the real ones.
 func TestMigrate(t *testing.T) {
 	modules, err := filepath.Abs("testdata/migrate/modules")
 	if err != nil {

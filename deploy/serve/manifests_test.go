@@ -35,7 +35,8 @@ func decode(t *testing.T, file string) []runtime.Object {
 	return objects
 }
 
-// TestTheRoleCoversTheResources compares the deployment's --resources with the rules of its role: neither has more than the other.
+// TestTheRoleCoversTheResources compares the deployment's --resources with the rules of its role:
+// neither has more than the other.
 func TestTheRoleCoversTheResources(t *testing.T) {
 	var served, allowed []string
 	for _, o := range decode(t, "deployment.yaml") {

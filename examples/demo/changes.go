@@ -33,7 +33,8 @@ func startTail(ctx context.Context, out *printer, program, kubeconfig string) (*
 	return tail, nil
 }
 
-// recordingFile is the recording of everything that tail shows, in the folder of the program, which is deleted at the end.
+// recordingFile is the recording of everything that tail shows, in the folder of the program, which
+// is deleted at the end.
 const recordingFile = "demo.tidings"
 
 // replicaSetName is the ReplicaSet whose timeline the demo ends with.

@@ -110,8 +110,8 @@ func showReplicas(ctx context.Context, out *printer, c *cluster, tail *child) er
 	return awaitReplicas(ctx, tail, "old", 3, "0 → 3")
 }
 
-// awaitReplicas waits until tail has shown that this many pods were created, and a change of the number of replicas in a
-// status.
+// awaitReplicas waits until tail has shown that this many pods were created, and a change of the
+// number of replicas in a status.
 func awaitReplicas(ctx context.Context, tail *child, owner string, made int, change string) error {
 	if err := tail.await(ctx, made, `ADDED +pods demo/`+owner+`-`); err != nil {
 		return err

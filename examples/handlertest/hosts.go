@@ -1,5 +1,5 @@
-// Package handlertest shows how to test a handler without a server: its tests call the handler directly, and run an informer over a
-// fake clientset in simulated time.
+// Package handlertest shows how to test a handler without a server: its tests call the handler
+// directly, and run an informer over a fake clientset in simulated time.
 package handlertest
 
 import (

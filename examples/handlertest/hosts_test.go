@@ -43,8 +43,8 @@ func TestHandlerByItself(t *testing.T) {
 	h.mustHave(t, "a.example.com")
 }
 
-// TestHandlerInAnInformer runs a real informer over a fake clientset. Time in the bubble is simulated, and synctest.Wait
-// returns when all goroutines are blocked: no sleeps, no polling.
+// TestHandlerInAnInformer runs a real informer over a fake clientset. Time in the bubble is
+// simulated, and synctest.Wait returns when all goroutines are blocked: no sleeps, no polling.
 func TestHandlerInAnInformer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clientset := fake.NewClientset(service("web", "a.example.com"))

@@ -1,5 +1,5 @@
-// Command indexer fills an indexed store by hand, without a server, and queries it by namespace and by keyword. An object can
-// have any number of keywords.
+// Command indexer fills an indexed store by hand, without a server, and queries it by namespace and
+// by keyword. An object can have any number of keywords.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command listwatch lists the Services in a namespace and watches for changes, by hand: what every informer does underneath, without
-// retries and without a cache.
+// Command listwatch lists the Services in a namespace and watches for changes, by hand: what every
+// informer does underneath, without retries and without a cache.
 package main
 
 import "github.com/tidings/tidings/examples/internal/cluster"

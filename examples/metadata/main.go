@@ -1,5 +1,5 @@
-// Command metadata watches only the metadata of Services: the server sends names, labels and owners, which is enough for many
-// controllers and takes a fraction of the memory.
+// Command metadata watches only the metadata of Services: the server sends names, labels and
+// owners, which is enough for many controllers and takes a fraction of the memory.
 package main
 
 import (

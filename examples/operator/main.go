@@ -1,8 +1,9 @@
-// Command operator maintains a Service for every Website, a custom resource, and reports it in the Website's status. It reverts foreign changes of
-// the Service, and the Service is deleted with its Website.
+// Command operator maintains a Service for every Website, a custom resource, and reports it in the
+// Website's status. It reverts foreign changes of the Service, and the Service is deleted with its
+// Website.
 //
-// Package controller does what the example workqueue does by hand: workers, retries, timeouts, and no reconcile before the caches have seen the
-// writes of the previous one.
+// Package controller does what the example workqueue does by hand: workers, retries, timeouts, and
+// no reconcile before the caches have seen the writes of the previous one.
 package main
 
 import (

@@ -22,8 +22,8 @@ type operator struct {
 	news          cluster.News
 }
 
-// reconcile brings the Service and the status in line with the Website of this key. It only depends on the current state, so it may be called
-// at any time.
+// reconcile brings the Service and the status in line with the Website of this key. It only depends
+// on the current state, so it may be called at any time.
 func (o *operator) reconcile(ctx context.Context, key tidings.Key) (controller.Result, error) {
 	site, ok := o.websites.Get(key)
 	if !ok || site.DeletionTimestamp != nil {

@@ -1,5 +1,5 @@
-// Command sharedinformer has two handlers on one shared informer from a factory: one prints changes, the other counts them. Neither waits for the
-// other.
+// Command sharedinformer has two handlers on one shared informer from a factory: one prints
+// changes, the other counts them. Neither waits for the other.
 package main
 
 import "github.com/tidings/tidings/examples/internal/cluster"

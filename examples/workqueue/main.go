@@ -1,5 +1,6 @@
-// Command workqueue is a controller written by hand: an informer puts the keys of Websites, a custom resource, into a work queue,
-// and a worker takes them from it and maintains a Service for each Website.
+// Command workqueue is a controller written by hand: an informer puts the keys of Websites, a
+// custom resource, into a work queue, and a worker takes them from it and maintains a Service for
+// each Website.
 package main
 
 import (
@@ -15,8 +16,8 @@ func main() { cluster.Main(withWebsites(withTidings), withWebsites(withClientGo)
 // controllerFunc runs the controller until ctx ends. It reports to news what it has done.
 type controllerFunc func(ctx context.Context, c *cluster.Cluster, services services, news cluster.News) error
 
-// withWebsites turns a controller into an example: it installs the custom resource, runs the controller, and gives it something to
-// do.
+// withWebsites turns a controller into an example: it installs the custom resource, runs the
+// controller, and gives it something to do.
 func withWebsites(controller controllerFunc) cluster.Example {
 	return func(ctx context.Context, c *cluster.Cluster) (err error) {
 		remove, err := website.Install(ctx, c.Config)

@@ -12,8 +12,9 @@ import (
 	"github.com/tidings/tidings/store"
 )
 
-// waitForRoom waits until Block handlers have room in their queues. The apply lock is not held, so handlers can be added and
-// removed meanwhile. It does not wait while somebody waits for a version, since that may be such a handler.
+// waitForRoom waits until Block handlers have room in their queues. The apply lock is not held, so
+// handlers can be added and removed meanwhile. It does not wait while somebody waits for a version,
+// since that may be such a handler.
 func (inf *Informer[T]) waitForRoom(ctx context.Context) {
 	for _, s := range inf.subscriptions() {
 		if s.opts.Queue.Policy != deltafifo.Block || !s.queue.Full() {
@@ -48,8 +49,8 @@ func (inf *Informer[T]) applyChanges(p *part[T], deltas []object.Delta[T], versi
 	return notes
 }
 
-// applyArrivals puts objects of an unfinished first list into the store and notifies the handlers of them. It returns false if the
-// part was removed.
+// applyArrivals puts objects of an unfinished first list into the store and notifies the handlers
+// of them. It returns false if the part was removed.
 func (inf *Informer[T]) applyArrivals(p *part[T], g *store.Gathering[T], a *store.Arrivals[T]) bool {
 	inf.apply.Lock()
 	defer inf.unlockApply()
@@ -64,8 +65,8 @@ func (inf *Informer[T]) applyArrivals(p *part[T], g *store.Gathering[T], a *stor
 	return true
 }
 
-// keepUnfinished sets initialVersion to the newest version that an incomplete first list left in the store, and returns it: an older list is of
-// another history.
+// keepUnfinished sets initialVersion to the newest version that an incomplete first list left in
+// the store, and returns it: an older list is of another history.
 func (p *part[T]) keepUnfinished() string {
 	p.inf.apply.Lock()
 	defer p.inf.unlockApply()
@@ -135,7 +136,8 @@ func (inf *Informer[T]) applyList(p *part[T], objects object.Collection[T], vers
 	inf.checkSynced()
 }
 
-// noteOlder reports a first list that is older than what the store had before, which the reflector cannot know. apply is held.
+// noteOlder reports a first list that is older than what the store had before, which the reflector
+// cannot know. apply is held.
 func (p *part[T]) noteOlder(version string) {
 	if !object.OlderResourceVersion(version, p.initialVersion) {
 		return
@@ -176,7 +178,8 @@ func (inf *Informer[T]) push(subs []*Subscription[T], notes []object.Delta[T], v
 	}
 }
 
-// pushRemoved adds the deletions of many folded objects to the handlers' queues; each is opened when its turn comes. apply is held.
+// pushRemoved adds the deletions of many folded objects to the handlers' queues; each is opened
+// when its turn comes. apply is held.
 func (inf *Informer[T]) pushRemoved(subs []*Subscription[T], removed *store.Removed[T]) {
 	if removed.Len() == 0 {
 		return
@@ -186,8 +189,8 @@ func (inf *Informer[T]) pushRemoved(subs []*Subscription[T], removed *store.Remo
 	}
 }
 
-// checkSynced closes synced, and tells the handlers that do not know it yet, once every part has had its first list. The informer runs; apply and
-// mu are held.
+// checkSynced closes synced, and tells the handlers that do not know it yet, once every part has
+// had its first list. The informer runs; apply and mu are held.
 func (inf *Informer[T]) checkSynced() {
 	if !allListed(inf.parts) {
 		return
@@ -226,8 +229,8 @@ type applying[T object.Object] struct {
 	silent bool
 }
 
-// deltas writes deltas to the store and returns the notifications. It reuses the slice as long as there is room: a notification
-// may only overwrite a delta that has been read.
+// deltas writes deltas to the store and returns the notifications. It reuses the slice as long as
+// there is room: a notification may only overwrite a delta that has been read.
 func (a *applying[T]) deltas(deltas []object.Delta[T]) []object.Delta[T] {
 	notes, moved := deltas[:0], false
 	for i := range deltas {
@@ -246,9 +249,11 @@ func (a *applying[T]) deltas(deltas []object.Delta[T]) []object.Delta[T] {
 	return notes
 }
 
-// delta writes d to the store and appends the resulting notifications to notes. It ignores states that are older than the one in
-// the store, the same one again, and states of an object that is known to be gone. A state is the same one if it has the same version and, unless the
-// source can be trusted to number states, the same contents: fake clients never raise the version of an object.
+// delta writes d to the store and appends the resulting notifications to notes. It ignores states
+// that are older than the one in the store, the same one again, and states of an object that is
+// known to be gone. A state is the same one if it has the same version and, unless the source can
+// be trusted to number states, the same contents: fake clients never raise the version of an
+// object.
 func (a *applying[T]) delta(d object.Delta[T], notes []object.Delta[T]) []object.Delta[T] {
 	if d.Type == object.Deleted {
 		return a.delete(d, notes)

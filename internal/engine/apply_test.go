@@ -18,7 +18,8 @@ import (
 	"github.com/tidings/tidings/store"
 )
 
-// TestNotesInTheSliceOfTheDeltas applies random batches twice: with notifications that reuse the slice of the deltas, and one by one.
+// TestNotesInTheSliceOfTheDeltas applies random batches twice: with notifications that reuse the
+// slice of the deltas, and one by one.
 func TestNotesInTheSliceOfTheDeltas(t *testing.T) {
 	testseed.Each(t, 20, func(t *testing.T, seed uint64) {
 		random := rand.New(rand.NewPCG(seed, 0))
@@ -75,7 +76,8 @@ func randomBatch(random *rand.Rand, version *int) []object.Delta[settings] {
 	return batch
 }
 
-// TestDeletionOfAnUnseenObject: the deleted object is not the one that is held, which must therefore have been deleted before.
+// TestDeletionOfAnUnseenObject: the deleted object is not the one that is held, which must
+// therefore have been deleted before.
 func TestDeletionOfAnUnseenObject(t *testing.T) {
 	for _, tt := range []struct {
 		uid     types.UID
@@ -104,7 +106,8 @@ func TestDeletionOfAnUnseenObject(t *testing.T) {
 	}
 }
 
-// TestRecreatedObject: an object with another uid is a different object, so the first one was deleted; one without a uid may be the same.
+// TestRecreatedObject: an object with another uid is a different object, so the first one was
+// deleted; one without a uid may be the same.
 func TestRecreatedObject(t *testing.T) {
 	for _, tt := range []struct {
 		held, uid types.UID
@@ -143,7 +146,8 @@ func TestRecreatedObject(t *testing.T) {
 	}
 }
 
-// TestStatesOfASourceThatMayNotNumberThem: repeated and older states are dropped until one version comes with two contents.
+// TestStatesOfASourceThatMayNotNumberThem: repeated and older states are dropped until one version
+// comes with two contents.
 func TestStatesOfASourceThatMayNotNumberThem(t *testing.T) {
 	w := store.NewWriter[settings](store.Options{})
 	a := applying[settings]{deletions: &deletionTracker{}, inFlight: new(inFlight[settings]), compare: true}

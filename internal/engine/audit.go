@@ -19,8 +19,9 @@ import (
 )
 
 const (
-	// auditPage is how many objects an audit lists per page, and auditPause how long it waits before the next page, which bounds the
-	// objects per second of all but large collections regardless of the interval.
+	// auditPage is how many objects an audit lists per page, and auditPause how long it waits
+	// before the next page, which bounds the objects per second of all but large collections
+	// regardless of the interval.
 	auditPage, auditPause = 500, time.Second
 	// longestAudit bounds the sum of the pauses; servers forget the version of a list after a few minutes.
 	longestAudit = 2 * time.Minute
@@ -47,7 +48,8 @@ type DivergedError struct {
 	Resource, Namespace string
 	// ResourceVersion is the version at which both were compared.
 	ResourceVersion string
-	// Missing counts objects that only the server has, Extra those that only the store has, and Outdated those that differ.
+	// Missing counts objects that only the server has, Extra those that only the store has, and
+	// Outdated those that differ.
 	Missing, Extra, Outdated int
 	// First names some of them.
 	First []object.Key
@@ -71,9 +73,9 @@ func (e *DivergedError) add(count *int, key object.Key) {
 
 func (e *DivergedError) objects() int { return e.Missing + e.Extra + e.Outdated }
 
-// auditor compares the store with the server periodically. It takes a snapshot, and lists what the server had at exactly the snapshot's
-// version, so that changes in flight do not matter. Objects that differ twice are reported, and corrected by a list that reuses
-// nothing.
+// auditor compares the store with the server periodically. It takes a snapshot, and lists what the
+// server had at exactly the snapshot's version, so that changes in flight do not matter. Objects
+// that differ twice are reported, and corrected by a list that reuses nothing.
 type auditor[T object.Object] struct {
 	part *part[T]
 
@@ -158,7 +160,8 @@ var (
 	errManySkipped  = errors.New("too many objects cannot be decoded to leave them out")
 )
 
-// compare finds the differences between the store and the server at the store's version. A panic in the source becomes an error.
+// compare finds the differences between the store and the server at the store's version. A panic in
+// the source becomes an error.
 func (a *auditor[T]) compare() (found *DivergedError, err error) {
 	defer func() {
 		if reason := recover(); reason != nil {

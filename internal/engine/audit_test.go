@@ -178,7 +178,8 @@ func TestAuditReadsPages(t *testing.T) {
 	}
 }
 
-// TestAuditLooksTwice: a difference found once may be caused by the audit itself and is not reported; one found twice is.
+// TestAuditLooksTwice: a difference found once may be caused by the audit itself and is not
+// reported; one found twice is.
 func TestAuditLooksTwice(t *testing.T) {
 	for name, differs := range map[string]int{"once": 1, "twice": 2} {
 		t.Run(name, func(t *testing.T) {
@@ -234,8 +235,8 @@ func TestAuditThatBreaksOff(t *testing.T) {
 	})
 }
 
-// TestAuditsOfLargeCollectionsEnd: a server forgets the version of a list, so the pauses between pages must not add up to more than it
-// remembers.
+// TestAuditsOfLargeCollectionsEnd: a server forgets the version of a list, so the pauses between
+// pages must not add up to more than it remembers.
 func TestAuditsOfLargeCollectionsEnd(t *testing.T) {
 	for _, objects := range []int{0, 1, 499, 10_000, 59_999, 60_000, 1_000_000} {
 		pause, pages := pauseBetweenPages(objects), 1+objects/auditPage
@@ -350,8 +351,8 @@ func (s *eventfulStream) Next(buf []source.Event[settings]) ([]source.Event[sett
 	return s.quiet.Next(buf)
 }
 
-// TestWhatCannotBeComparedOrSaved: an audit needs an open watch, a version, and the names of all skipped objects; a file needs a version
-// and all objects.
+// TestWhatCannotBeComparedOrSaved: an audit needs an open watch, a version, and the names of all
+// skipped objects; a file needs a version and all objects.
 func TestWhatCannotBeComparedOrSaved(t *testing.T) {
 	skipped := func(n int) (events []source.Event[settings]) {
 		for i := range n {

@@ -14,16 +14,19 @@ import (
 )
 
 const (
-	// perObject is roughly what the store takes for an object, open or folded: its key and its slot. perEntry is what an index takes per value, and
-	// perChanged what a remembered key takes. It is a tenth less if objects came in a list, a tenth more if they came one by one.
+	// perObject is roughly what the store takes for an object, open or folded: its key and its
+	// slot. perEntry is what an index takes per value, and perChanged what a remembered key takes.
+	// It is a tenth less if objects came in a list, a tenth more if they came one by one.
 	perObject, perEntry, perChanged = 130, 75, 96
-	// sampleSize is how many open objects are measured to estimate the size of one. They, and the tables of shared parts, are measured again after
-	// 1/resampleShare of all objects, but at least resampleAfter, were changed or opened.
+	// sampleSize is how many open objects are measured to estimate the size of one. They, and the
+	// tables of shared parts, are measured again after 1/resampleShare of all objects, but at least
+	// resampleAfter, were changed or opened.
 	sampleSize    = 256
 	resampleAfter = 1 << 12
 	resampleShare = 4
-	// One in weighEvery changed objects that stay open is measured. Those of at least largeFactor times the typical size cause a new sample once all
-	// like them have 1/largeShare of the budget, but at least minLarge.
+	// One in weighEvery changed objects that stay open is measured. Those of at least largeFactor
+	// times the typical size cause a new sample once all like them have 1/largeShare of the budget,
+	// but at least minLarge.
 	weighEvery, largeFactor = 16, 2
 	largeShare, minLarge    = 8, 1 << 20
 	// templateSample is how many decoded templates are measured along with them.
@@ -34,18 +37,19 @@ const (
 	foldBatch = 500
 	// visitBatch is how many objects are examined between checks of the budget.
 	visitBatch = 8192
-	// Neighbors are repacked together once 1/repackShare of the objects have changed. repackBatch of them are examined before changes
-	// continue.
+	// Neighbors are repacked together once 1/repackShare of the objects have changed. repackBatch
+	// of them are examined before changes continue.
 	repackShare = 4
 	repackBatch = 4096
-	// staleShare: dictionaries that few objects need may take 1/staleShare of the budget before their objects are repacked.
+	// staleShare: dictionaries that few objects need may take 1/staleShare of the budget before
+	// their objects are repacked.
 	staleShare = 64
 	// arrivalsShare: objects of a first list that are kept open for handlers may take 1/arrivalsShare of the budget.
 	arrivalsShare = 8
 	// recentShare: folded objects that are open because they were read may take 1/recentShare of the budget.
 	recentShare = 32
-	// sharedShare: tables of shared parts may take 1/sharedShare of the budget each, in the source of each namespace and once more for opened
-	// objects, but at least minShared.
+	// sharedShare: tables of shared parts may take 1/sharedShare of the budget each, in the source
+	// of each namespace and once more for opened objects, but at least minShared.
 	sharedShare = 48
 	minShared   = 128 << 10
 )
@@ -74,7 +78,8 @@ type budgeted[T object.Object] struct {
 	noCodec error            // why codec is nil
 
 	used atomic.Int64 // as last measured
-	// mean is the size of an open object, the bits of a float64; gathered is the memory of open objects in lists being read.
+	// mean is the size of an open object, the bits of a float64; gathered is the memory of open
+	// objects in lists being read.
 	mean     atomic.Uint64
 	gathered atomic.Int64
 
@@ -92,11 +97,12 @@ type budgeted[T object.Object] struct {
 	// changed are the keys of recently changed objects that are open.
 	changed []object.Key
 
-	// arrivals are the latest ones that handlers may not have been notified of. They stay open for that, within a bound.
+	// arrivals are the latest ones that handlers may not have been notified of. They stay open for
+	// that, within a bound.
 	arrivals []*openArrivals[T]
 
-	// scanFrom is where the next search for cold objects begins; repackFrom is where repacking neighbors stopped, zero if all were. Both are
-	// guarded by Memory.settling.
+	// scanFrom is where the next search for cold objects begins; repackFrom is where repacking
+	// neighbors stopped, zero if all were. Both are guarded by Memory.settling.
 	scanFrom, repackFrom object.Key
 }
 
@@ -166,13 +172,15 @@ func (inf *Informer[T]) keepBudget() {
 	}
 }
 
-// openArrivals are arrivals as long as they are open and the collector has not found that no handler needs them any more.
+// openArrivals are arrivals as long as they are open and the collector has not found that no
+// handler needs them any more.
 type openArrivals[T object.Object] struct {
 	arrivals weak.Pointer[store.Arrivals[T]]
 	objects  int
 }
 
-// keepArrivalsOpen keeps the arrivals open for the handlers as long as there is room; after that they are opened again for slow handlers.
+// keepArrivalsOpen keeps the arrivals open for the handlers as long as there is room; after that
+// they are opened again for slow handlers.
 func (b *budgeted[T]) keepArrivalsOpen(a *store.Arrivals[T]) {
 	open := &openArrivals[T]{weak.Make(a), a.Open()}
 	runtime.AddCleanup(a, func(w weak.Pointer[budgeted[T]]) { // a queue may keep the arrivals, and the informer the queue
@@ -245,7 +253,8 @@ func (b *budgeted[T]) spare() int64 {
 
 func (b *budgeted[T]) meanSize() float64 { return math.Float64frombits(b.mean.Load()) }
 
-// sample measures a sample of open objects again, if their number or many of them have changed. It reports whether it did.
+// sample measures a sample of open objects again, if their number or many of them have changed. It
+// reports whether it did.
 func (b *budgeted[T]) sample(snap *store.Snapshot[T], st store.FoldStats) (due bool) {
 	b.mu.Lock()
 	after := max(resampleAfter, b.objects/resampleShare)
@@ -288,8 +297,9 @@ func (b *budgeted[T]) sharedBytes() (bytes int64) {
 	return bytes
 }
 
-// fits reports whether objects with this total size of encodings can all stay open with some room to spare. When open most take less than
-// twice that and a kilobyte each; those with many small entries take more, which shows once some have been measured.
+// fits reports whether objects with this total size of encodings can all stay open with some room
+// to spare. When open most take less than twice that and a kilobyte each; those with many small
+// entries take more, which shows once some have been measured.
 func (b *budgeted[T]) fits(objects int, encoded int64) bool {
 	open := max(2*encoded+int64(objects)<<10, int64(b.meanSize()*float64(objects)))
 	return b.memory.used.Load()+open <= b.memory.budget-b.memory.budget/4
@@ -423,11 +433,13 @@ type MemoryStatus struct {
 	Problem string
 
 	Open, Folded int
-	// Unfoldable counts the open objects that could not be restored from an encoding; Reason says why, for the one found last.
+	// Unfoldable counts the open objects that could not be restored from an encoding; Reason says
+	// why, for the one found last.
 	Unfoldable int
 	Reason     string
-	// OpenBytes is estimated from a sample, FoldedBytes is counted, and EncodedBytes is what the folded objects would take
-	// encoded but not packed. Bytes is everything that the informer takes.
+	// OpenBytes is estimated from a sample, FoldedBytes is counted, and EncodedBytes is what the
+	// folded objects would take encoded but not packed. Bytes is everything that the informer
+	// takes.
 	OpenBytes, FoldedBytes, EncodedBytes, Bytes int64
 	// Opens counts how often a folded object was opened.
 	Opens uint64

@@ -89,7 +89,8 @@ func (q untypedQuiet) Next(buf []source.Event[object.Object]) ([]source.Event[ob
 	return buf, err
 }
 
-// TestBudgetOfATypeThatCannotBeFolded: the objects stay open, are counted, and the status says that the budget is too small.
+// TestBudgetOfATypeThatCannotBeFolded: the objects stay open, are counted, and the status says that
+// the budget is too small.
 func TestBudgetOfATypeThatCannotBeFolded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &answering{}
@@ -221,7 +222,8 @@ func TestChangedKeysAreBounded(t *testing.T) {
 	<-inf.done
 }
 
-// TestNeighborsArePackedTogetherAgain: once a share of the objects has come one by one, a few thousand at a time, and not before.
+// TestNeighborsArePackedTogetherAgain: once a share of the objects has come one by one, a few
+// thousand at a time, and not before.
 func TestNeighborsArePackedTogetherAgain(t *testing.T) {
 	const n = repackBatch + 1000
 	inf := withBudget(1<<40, &answering{})
@@ -323,7 +325,8 @@ func TestWhatIsUsedIsTheSum(t *testing.T) {
 	<-inf.done
 }
 
-// TestSizesAreMeasuredAgain: when open objects or all objects have grown by half, or after many changes or openings; not before.
+// TestSizesAreMeasuredAgain: when open objects or all objects have grown by half, or after many
+// changes or openings; not before.
 func TestSizesAreMeasuredAgain(t *testing.T) {
 	inf := withBudget(1, &answering{})
 	b, n, size := inf.budget, 0, 0
@@ -387,7 +390,8 @@ func TestSizesAreMeasuredAgain(t *testing.T) {
 	<-inf.done
 }
 
-// TestLargeObjectsAreNoticed: objects may become much larger, in a few changes or in a list, or be joined by larger ones. The budget is then still kept.
+// TestLargeObjectsAreNoticed: objects may become much larger, in a few changes or in a list, or be
+// joined by larger ones. The budget is then still kept.
 func TestLargeObjectsAreNoticed(t *testing.T) {
 	const n, budget, size = 1000, 8 << 20, 100_000
 	items := func(from, to, size int) (items []settings) {
@@ -435,7 +439,8 @@ func TestLargeObjectsAreNoticed(t *testing.T) {
 	}
 }
 
-// TestArrivalsStayOpenWithinTheirShare: arrivals that no longer fit are released, oldest first, and all of them if there is no room at all.
+// TestArrivalsStayOpenWithinTheirShare: arrivals that no longer fit are released, oldest first, and
+// all of them if there is no room at all.
 func TestArrivalsStayOpenWithinTheirShare(t *testing.T) {
 	const each, batch = 1000, 10
 	inf := withBudget(arrivalsShare*each*batch*2, &answering{}) // room for two batches
@@ -569,8 +574,9 @@ func TestStaleDictionariesGo(t *testing.T) {
 	<-inf.done
 }
 
-// TestBudgetIsKeptByHand: objects edited in by hand fold like those from a server, and removing some makes the budget suffice again although nothing
-// else happens. The same holds for indexes and for removed namespaces.
+// TestBudgetIsKeptByHand: objects edited in by hand fold like those from a server, and removing
+// some makes the budget suffice again although nothing else happens. The same holds for indexes and
+// for removed namespaces.
 func TestBudgetIsKeptByHand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const budget = 3 << 20
@@ -668,7 +674,8 @@ func foldAll(inf *Informer[settings], items []settings) {
 	txn.Commit()
 }
 
-// TestOpenedObjectsThatNobodyHoldsTakeNothing: all objects are held for a while, which exceeds the budget. Afterwards there is no problem any more.
+// TestOpenedObjectsThatNobodyHoldsTakeNothing: all objects are held for a while, which exceeds the
+// budget. Afterwards there is no problem any more.
 func TestOpenedObjectsThatNobodyHoldsTakeNothing(t *testing.T) {
 	const n = 3000
 	inf := withBudget(1<<40, &answering{})

@@ -7,12 +7,13 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// caughtUpAfter is how long a resumed watch must be quiet to count as caught up, unless it reaches the version that the server was at
-// before. A server sends remembered events at once, and likewise the error that it does not remember that far.
+// caughtUpAfter is how long a resumed watch must be quiet to count as caught up, unless it reaches
+// the version that the server was at before. A server sends remembered events at once, and likewise
+// the error that it does not remember that far.
 const caughtUpAfter = 200 * time.Millisecond
 
-// onResume is called by the reflector when it has opened a watch that resumes from the file. recent is the version that the
-// server was at, if known.
+// onResume is called by the reflector when it has opened a watch that resumes from the file. recent
+// is the version that the server was at, if known.
 func (p *part[T]) onResume(watch context.Context, recent string) {
 	if p.listed.Load() {
 		return

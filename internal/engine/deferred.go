@@ -2,7 +2,8 @@ package engine
 
 import "sync"
 
-// deferredCalls are calls to make once the apply lock is released: they run user code, which may do anything with the informer.
+// deferredCalls are calls to make once the apply lock is released: they run user code, which may do
+// anything with the informer.
 type deferredCalls struct {
 	mu    sync.Mutex // held briefly; may be taken while any other lock is held
 	calls []func()
@@ -22,8 +23,8 @@ func (d *deferredCalls) take() []func() {
 	return calls
 }
 
-// afterApply makes a call without the apply lock: at once if it is free, else when its holder, which may be the caller, releases it. It is for what
-// the store finds on any goroutine.
+// afterApply makes a call without the apply lock: at once if it is free, else when its holder,
+// which may be the caller, releases it. It is for what the store finds on any goroutine.
 func (inf *Informer[T]) afterApply(call func()) {
 	inf.deferredCalls.add(call)
 	if inf.apply.TryLock() {
@@ -31,7 +32,8 @@ func (inf *Informer[T]) afterApply(call func()) {
 	} // otherwise the holder makes the call after it has unlocked
 }
 
-// unlockApply releases the apply lock, and then makes the calls that must not be made under it, such as those of the user's logger.
+// unlockApply releases the apply lock, and then makes the calls that must not be made under it,
+// such as those of the user's logger.
 func (inf *Informer[T]) unlockApply() {
 	inf.apply.Unlock()
 	for _, call := range inf.deferredCalls.take() {

@@ -18,8 +18,8 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// callBack makes the informer's logger call a function for messages that contain these words, after checking that the informer's locks are free. The
-// informer must be idle.
+// callBack makes the informer's logger call a function for messages that contain these words, after
+// checking that the informer's locks are free. The informer must be idle.
 func callBack(t *testing.T, inf *Informer[settings], words string, call func()) (called *int) {
 	called = new(int)
 	inf.log = usercode.NewThrottledLog(slog.New(onMessage{slog.NewTextHandler(io.Discard, nil), func(message string) {
@@ -89,8 +89,8 @@ func subscribeTo(t *testing.T, inf *Informer[settings]) *Subscription[settings] 
 	return s
 }
 
-// TestFoundUnderALock: what is found while somebody holds the informer's locks, however long, is counted at once, and logged, reported and healed
-// when they are free. The finder does not wait.
+// TestFoundUnderALock: what is found while somebody holds the informer's locks, however long, is
+// counted at once, and logged, reported and healed when they are free. The finder does not wait.
 func TestFoundUnderALock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inf := resumedFromGarbage(t, &answering{items: manySettings(3)}, nil, io.Discard)

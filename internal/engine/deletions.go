@@ -6,12 +6,13 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// rememberedDeletions is how many deletions a part remembers. Events that are repeated or reordered are never far from their
-// place, so few are enough.
+// rememberedDeletions is how many deletions a part remembers. Events that are repeated or reordered
+// are never far from their place, so few are enough.
 const rememberedDeletions = 512
 
-// deletionTracker tracks which states of objects that a part does not hold are from before the object's end, and must not bring it back. Versions of
-// other objects prove nothing: only a list without the object does, or its own deletion.
+// deletionTracker tracks which states of objects that a part does not hold are from before the
+// object's end, and must not bring it back. Versions of other objects prove nothing: only a list
+// without the object does, or its own deletion.
 type deletionTracker struct {
 	off     bool                    // versions prove nothing: what a watch brings counts in its order
 	forever bool                    // off is not reset by a list: the source does not number states
@@ -37,8 +38,8 @@ func (a *deletionTracker) relisted(version string) {
 // turnOff makes it track nothing, for servers whose versions prove nothing.
 func (a *deletionTracker) turnOff() { *a = deletionTracker{off: true, forever: a.forever} }
 
-// turnOffForever is turnOff, whatever lists will say: the source says that it does not number states, or an object has come in two states of one
-// version.
+// turnOffForever is turnOff, whatever lists will say: the source says that it does not number
+// states, or an object has come in two states of one version.
 func (a *deletionTracker) turnOffForever() { *a = deletionTracker{off: true, forever: true} }
 
 // record records that the object under key was deleted at the version.

@@ -43,7 +43,8 @@ type FileOptions struct {
 	Secrets bool
 	// TransformVersion names the behavior of the transforms. Informers with a transform are not saved without it.
 	TransformVersion string
-	// Cluster returns an identifier of the cluster. Its errors are temporary. Nil means that the cluster cannot be identified.
+	// Cluster returns an identifier of the cluster. Its errors are temporary. Nil means that the
+	// cluster cannot be identified.
 	Cluster func(context.Context) (string, error)
 }
 
@@ -64,15 +65,16 @@ func (o *FileOptions) check() error {
 type FileStatus struct {
 	// Path is empty if nothing is saved.
 	Path string
-	// Loaded is how many objects the part began with, and AsOf the last time at which they were certainly the server's state. AsOf is zero if
-	// the part began with a list.
+	// Loaded is how many objects the part began with, and AsOf the last time at which they were
+	// certainly the server's state. AsOf is zero if the part began with a list.
 	Loaded int
 	AsOf   time.Time
 	// Serving is set while the part shows the content of the file and nothing newer is known.
 	Serving bool
 	// Discarded is why the file found at the start was not used.
 	Discarded error
-	// Saves counts how often the file was written; SavedAt is the time of the last save, SavedObjects and SavedBytes its size.
+	// Saves counts how often the file was written; SavedAt is the time of the last save,
+	// SavedObjects and SavedBytes its size.
 	Saves        uint64
 	SavedAt      time.Time
 	SavedObjects int
@@ -210,8 +212,9 @@ func (f *files[T]) ofPart(namespace string) *partFile {
 	return &partFile{path: path, identity: identity, status: FileStatus{Path: path}}
 }
 
-// fileName returns the name of a file. Coexisting files differ in the hash, which covers everything that two informers of one factory
-// can differ in. It leaves out what only another program can do differently, so that this program replaces that one's file.
+// fileName returns the name of a file. Coexisting files differ in the hash, which covers everything
+// that two informers of one factory can differ in. It leaves out what only another program can do
+// differently, so that this program replaces that one's file.
 func fileName(name string, identity map[string]string) string {
 	hash := sha256.New()
 	for _, key := range slices.Sorted(maps.Keys(identity)) {

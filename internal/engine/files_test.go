@@ -53,7 +53,8 @@ func newSaved(tb testing.TB, dir string, folding bool) (*Informer[settings], *pa
 	return inf, inf.files.ofPart("")
 }
 
-// savedBefore returns an informer that is not running and its part, with a file of five objects that another informer saved.
+// savedBefore returns an informer that is not running and its part, with a file of five objects
+// that another informer saved.
 func savedBefore(t *testing.T, folding bool) (*Informer[settings], *part[settings], *partFile) {
 	t.Helper()
 	inf, pf := newSaved(t, t.TempDir(), folding)
@@ -239,7 +240,8 @@ func (inf *Informer[T]) newTestPart(pf *partFile) (*part[T], error) {
 	return p, err
 }
 
-// TestKilledWhileSaving kills a process that saves one generation after another, at any point. The file left is one of them.
+// TestKilledWhileSaving kills a process that saves one generation after another, at any point. The
+// file left is one of them.
 func TestKilledWhileSaving(t *testing.T) {
 	const rounds, objects = 12, 300
 	random := rand.New(rand.NewPCG(testseed.Seed(t), 0))
@@ -431,7 +433,8 @@ func TestUnusedFilesAreRemoved(t *testing.T) {
 	}
 }
 
-// TestOldNewsAfterAFile: an object missing from a file was gone at the file's version, so an older state does not bring it back.
+// TestOldNewsAfterAFile: an object missing from a file was gone at the file's version, so an older
+// state does not bring it back.
 func TestOldNewsAfterAFile(t *testing.T) {
 	both(t, func(t *testing.T, folding bool) {
 		dir := t.TempDir()
@@ -478,8 +481,8 @@ func TestSecretsAreRecognized(t *testing.T) {
 	}
 }
 
-// TestRecordsThatDoNotBelong: a file with an object that is not of the collection, or differs from its record, is not used at all, and the
-// reason names the object.
+// TestRecordsThatDoNotBelong: a file with an object that is not of the collection, or differs from
+// its record, is not used at all, and the reason names the object.
 func TestRecordsThatDoNotBelong(t *testing.T) {
 	good := file.Record{Namespace: "shop", Name: "a", UID: "u", ResourceVersion: "5"}
 	encoded := func(change func(*corev1.ConfigMap)) []byte {
@@ -825,7 +828,8 @@ func newResumed(t *testing.T, dir string, folding bool, src source.ListerWatcher
 	return inf, &told
 }
 
-// breaksLate makes a file at 3999 of objects that changed at 3000 and later. The last one cannot be opened; it comes after openBatch others.
+// breaksLate makes a file at 3999 of objects that changed at 3000 and later. The last one cannot be
+// opened; it comes after openBatch others.
 func breaksLate(t *testing.T) (dir string) {
 	t.Helper()
 	inf, pf := newSaved(t, t.TempDir(), true)
@@ -852,7 +856,8 @@ func breaksLate(t *testing.T) (dir string) {
 	return filepath.Dir(pf.path)
 }
 
-// TestFileThatBreaksLate: objects sent to handlers before the file turned out broken stay until a list says otherwise, even one of another history.
+// TestFileThatBreaksLate: objects sent to handlers before the file turned out broken stay until a
+// list says otherwise, even one of another history.
 func TestFileThatBreaksLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		older := namedSettings(7)
@@ -887,8 +892,9 @@ func TestFileThatBreaksLate(t *testing.T) {
 	})
 }
 
-// TestNoOlderListAfterLateBreak: after a file broke late, a replica of the server that lags behind what handlers were notified of is not used: no
-// object goes back, and the server is not reported as restored.
+// TestNoOlderListAfterLateBreak: after a file broke late, a replica of the server that lags behind
+// what handlers were notified of is not used: no object goes back, and the server is not reported
+// as restored.
 func TestNoOlderListAfterLateBreak(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		before, now := namedSettings(7), namedSettings(7)
@@ -949,8 +955,8 @@ func TestFileGivesWay(t *testing.T) {
 	}
 }
 
-// TestContradiction: a first list shows that the file is of another history if it has an older state of an object than the file, but is not
-// itself older than that.
+// TestContradiction: a first list shows that the file is of another history if it has an older
+// state of an object than the file, but is not itself older than that.
 func TestContradiction(t *testing.T) {
 	for _, tt := range []struct {
 		held, listed, version string
@@ -992,7 +998,8 @@ func TestContradiction(t *testing.T) {
 	}
 }
 
-// TestFileTellsTheRest: objects that handlers know and the store has lost since are sent to them again once everything is loaded.
+// TestFileTellsTheRest: objects that handlers know and the store has lost since are sent to them
+// again once everything is loaded.
 func TestFileTellsTheRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		next, p, pf := savedBefore(t, true)
@@ -1033,8 +1040,9 @@ func TestFileTellsTheRest(t *testing.T) {
 	})
 }
 
-// TestFileThatOpensToTooMuch: objects that anybody wrote may be packed a thousand times smaller than they are. Where all would be opened, such a file is
-// refused before they take far more memory than its length justifies. With a budget they stay packed.
+// TestFileThatOpensToTooMuch: objects that anybody wrote may be packed a thousand times smaller
+// than they are. Where all would be opened, such a file is refused before they take far more memory
+// than its length justifies. With a budget they stay packed.
 func TestFileThatOpensToTooMuch(t *testing.T) {
 	both(t, func(t *testing.T, folding bool) {
 		inf, pf := newSaved(t, t.TempDir(), folding)

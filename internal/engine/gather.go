@@ -6,28 +6,30 @@ import (
 	"github.com/tidings/tidings/store"
 )
 
-// checkEvery is the number of listed objects between checks of the budget: half of what is folded together. The first check comes
-// earlier, and so do others if objects are large: they may take 1/arrivalsShare of the budget, or checkBytes if that is more.
+// checkEvery is the number of listed objects between checks of the budget: half of what is folded
+// together. The first check comes earlier, and so do others if objects are large: they may take
+// 1/arrivalsShare of the budget, or checkBytes if that is more.
 const (
 	firstCheck, checkEvery = 8, foldBatch / 2
 	checkBytes             = 2 << 20
 )
 
-// gatherer keeps the objects of a list within the budget: transformed, and folded once the budget is tight. A first list that does
-// not fit goes into the store and to the handlers as it comes.
+// gatherer keeps the objects of a list within the budget: transformed, and folded once the budget
+// is tight. A first list that does not fit goes into the store and to the handlers as it comes.
 type gatherer[T object.Object] struct {
 	*store.Gathering[T]
 	part    *part[T]
 	counted int64 // this list's part of the informer's gathered
 	check   int   // number of objects at which the budget is checked next
-	// large estimates the memory of large objects among the open ones, as budgeted.large does. At the last check it was checked; added is the number
-	// of all open objects that came.
+	// large estimates the memory of large objects among the open ones, as budgeted.large does. At
+	// the last check it was checked; added is the number of all open objects that came.
 	large, checked float64
 	added          int
 	// first says that this is the part's first list and the store has none of the part's objects.
 	first bool
-	// full says that the budget does not hold a first list. The rest is then folded as it comes: objects that are open between checks
-	// count not only in the budget; they also let the heap grow by as much again before the next collection.
+	// full says that the budget does not hold a first list. The rest is then folded as it comes:
+	// objects that are open between checks count not only in the budget; they also let the heap
+	// grow by as much again before the next collection.
 	full bool
 }
 
@@ -118,8 +120,9 @@ func (g *gatherer[T]) keepBudget() {
 	}
 }
 
-// fold folds the open objects. Objects of a first list that does not fit go on to the store and to the handlers, which get them while
-// they are still open. If the list is not completed, the next one decides about them.
+// fold folds the open objects. Objects of a first list that does not fit go on to the store and to
+// the handlers, which get them while they are still open. If the list is not completed, the next
+// one decides about them.
 func (g *gatherer[T]) fold() {
 	inf := g.part.inf
 	g.full = g.first && inf.budget.codec != nil
@@ -184,7 +187,8 @@ func (g *gatherer[T]) Close() {
 	g.part.inFlight.applied()
 }
 
-// transformingGatherer transforms the objects of a list as they arrive, so that what is trimmed from them never takes memory together.
+// transformingGatherer transforms the objects of a list as they arrive, so that what is trimmed
+// from them never takes memory together.
 type transformingGatherer[T object.Object] struct {
 	reflector.Gatherer[T]
 	part *part[T]
@@ -211,8 +215,8 @@ func (g transformingGatherer[T]) Set(i int, o T) (kept bool) {
 	return false
 }
 
-// transformedListed returns a listed object transformed, or as it is if the store holds it, because it was transformed before. kept is
-// false if the transform leaves it out.
+// transformedListed returns a listed object transformed, or as it is if the store holds it, because
+// it was transformed before. kept is false if the transform leaves it out.
 func (p *part[T]) transformedListed(o T) (out T, kept bool) {
 	key := object.KeyOf(o)
 	held, ok := p.inf.store.Snapshot().Held(key)

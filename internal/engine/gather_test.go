@@ -68,8 +68,8 @@ func startIt(t *testing.T, inf *Informer[settings]) {
 	synctest.Wait()
 }
 
-// TestListStaysWithinItsBudget: a list that does not fit is folded as it streams, so that the budget is exceeded at most by the objects that
-// arrive between two checks.
+// TestListStaysWithinItsBudget: a list that does not fit is folded as it streams, so that the
+// budget is exceeded at most by the objects that arrive between two checks.
 func TestListStaysWithinItsBudget(t *testing.T) {
 	const budget, each = 9 << 17, 3500 // the source holds all objects, so that the table of opened ones has them too
 	synctest.Test(t, func(t *testing.T) {
@@ -181,7 +181,8 @@ func TestUnfoldableObjectsCountOnce(t *testing.T) {
 	}
 }
 
-// TestListThatFitsStaysOpen: the list and the store do not both count the objects, and nothing is folded within the budget.
+// TestListThatFitsStaysOpen: the list and the store do not both count the objects, and nothing is
+// folded within the budget.
 func TestListThatFitsStaysOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inf := withBudget(5<<20, looking{&answering{items: manySettings(1000)}, func(int) error { return nil }})
@@ -254,7 +255,8 @@ func TestOpenBytesAreThoseThatFold(t *testing.T) {
 	})
 }
 
-// telling is a source that has objects decoded by the engine, as source.HTTP does, some of them before it hands out the first.
+// telling is a source that has objects decoded by the engine, as source.HTTP does, some of them
+// before it hands out the first.
 type telling struct{ *answering }
 
 func (s telling) List(ctx context.Context, opts source.ListOptions[settings], each func(settings) error) (source.ListResult, error) {
@@ -361,8 +363,8 @@ func TestInitialEventsAreTransformed(t *testing.T) {
 	})
 }
 
-// TestFoldedListThatBreaks: if a first list breaks off, objects sent to handlers stay; further attempts that bring the same objects do not
-// add to the memory.
+// TestFoldedListThatBreaks: if a first list breaks off, objects sent to handlers stay; further
+// attempts that bring the same objects do not add to the memory.
 func TestFoldedListThatBreaks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inf := withBudget(1, looking{&answering{items: manySettings(1000)}, func(n int) error {

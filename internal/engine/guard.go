@@ -12,8 +12,8 @@ import (
 	"github.com/tidings/tidings/store"
 )
 
-// A list that puts right what was written to is requested after healEvery at the earliest, then after twice that, and so on, up to healAtMost: the
-// program goes on writing.
+// A list that puts right what was written to is requested after healEvery at the earliest, then
+// after twice that, and so on, up to healAtMost: the program goes on writing.
 const (
 	healEvery  = 5 * time.Minute
 	healAtMost = time.Hour
@@ -29,7 +29,8 @@ type Mutation struct {
 	Field string
 }
 
-// mutationGuard reports writes to cached objects. It looks on the goroutines of reflectors and handlers, never under the apply lock.
+// mutationGuard reports writes to cached objects. It looks on the goroutines of reflectors and
+// handlers, never under the apply lock.
 type mutationGuard struct {
 	resource string
 	log      *usercode.ThrottledLog

@@ -12,8 +12,8 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// TestHealedObjectsAreSaved finds that the store differs from the server, at a version that is already saved: the wrong state is not saved,
-// but the list's is, although it has the same version.
+// TestHealedObjectsAreSaved finds that the store differs from the server, at a version that is
+// already saved: the wrong state is not saved, but the list's is, although it has the same version.
 func TestHealedObjectsAreSaved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inf, _ := newSaved(t, t.TempDir(), false)

@@ -24,7 +24,8 @@ import (
 // Config describes an informer. Name, Namespaces, NewSource and Options.Logger must be set.
 type Config[T object.Object] struct {
 	Options
-	// Name is the collection's name in messages: the resource, and what distinguishes it from other informers of that resource.
+	// Name is the collection's name in messages: the resource, and what distinguishes it from other
+	// informers of that resource.
 	Name     string
 	Resource schema.GroupVersionResource // zero if the source is the user's
 	// Type is the Go type of the objects if T is an interface; if it is nil then, objects are neither folded nor saved.
@@ -33,7 +34,8 @@ type Config[T object.Object] struct {
 	Namespaces []string
 	NewSource  func(namespace string) (source.ListerWatcher[T], error)
 	Transform  func(T) (T, error)
-	// Identity identifies the collection in Options.Files, in addition to the Go type, the namespace, the cluster and the transform.
+	// Identity identifies the collection in Options.Files, in addition to the Go type, the
+	// namespace, the cluster and the transform.
 	Identity map[string]string
 	// Memory is the budget to keep to; nil for none.
 	Memory *Memory
@@ -69,16 +71,17 @@ const (
 	stopping // or stopped, once done is closed
 )
 
-// Informer keeps a store equal to a collection and notifies handlers of every change. It can be started once. Its methods may be
-// called from any goroutine; see the package comment for the path of a change.
+// Informer keeps a store equal to a collection and notifies handlers of every change. It can be
+// started once. Its methods may be called from any goroutine; see the package comment for the path
+// of a change.
 type Informer[T object.Object] struct {
 	cfg     Config[T]
 	log     *usercode.ThrottledLog
 	guard   *mutationGuard
 	reports *usercode.Reporter // nil if the user set no callbacks
 
-	// apply is held while one transaction goes through the store to all queues. Nothing waits while it is held. Release it with
-	// unlockApply.
+	// apply is held while one transaction goes through the store to all queues. Nothing waits while
+	// it is held. Release it with unlockApply.
 	apply         sync.Mutex
 	deferredCalls deferredCalls    // calls to make when apply is released
 	writer        *store.Writer[T] // guarded by apply
@@ -145,8 +148,8 @@ func (inf *Informer[T]) Name() string { return inf.cfg.Name }
 // Store returns the read side of the store.
 func (inf *Informer[T]) Store() *store.Store[T] { return inf.store }
 
-// Start creates the parts and runs them until ctx ends or the informer is stopped. The source gets ctx's values with each request. Starting again
-// does nothing.
+// Start creates the parts and runs them until ctx ends or the informer is stopped. The source gets
+// ctx's values with each request. Starting again does nothing.
 func (inf *Informer[T]) Start(ctx context.Context) error {
 	inf.apply.Lock()
 	defer inf.unlockApply()
@@ -217,8 +220,9 @@ func (inf *Informer[T]) Halt(cause error) {
 	}()
 }
 
-// Stop ends every goroutine and waits for them until ctx ends. It may be called again, and then waits again. Called from user code
-// that this or another informer runs, it waits neither for that call nor for other such calls that are themselves waiting.
+// Stop ends every goroutine and waits for them until ctx ends. It may be called again, and then
+// waits again. Called from user code that this or another informer runs, it waits neither for that
+// call nor for other such calls that are themselves waiting.
 func (inf *Informer[T]) Stop(ctx context.Context) error {
 	inf.Halt(nil)
 	if usercode.CurrentCaller() != nil {
@@ -233,8 +237,8 @@ func (inf *Informer[T]) Stop(ctx context.Context) error {
 // Done is closed when every goroutine of the informer has ended.
 func (inf *Informer[T]) Done() <-chan struct{} { return inf.done }
 
-// endings are the goroutines that run user code. The reporter's goroutine ends after all others, so it counts as ended once it
-// has delivered all pending reports.
+// endings are the goroutines that run user code. The reporter's goroutine ends after all others, so
+// it counts as ended once it has delivered all pending reports.
 func (inf *Informer[T]) endings() []usercode.Ending {
 	var ends []usercode.Ending
 	for _, s := range inf.living() {
@@ -366,8 +370,8 @@ func (inf *Informer[T]) notify() {
 	inf.changed = make(chan struct{})
 }
 
-// versionWaits counts those who wait for a version. While somebody does, Block handlers do not hold the informer back, since the handler itself
-// may be the one that waits.
+// versionWaits counts those who wait for a version. While somebody does, Block handlers do not hold
+// the informer back, since the handler itself may be the one that waits.
 type versionWaits struct {
 	life context.Context
 

@@ -18,7 +18,8 @@ import (
 	"github.com/tidings/tidings/tidingstest/recorder"
 )
 
-// scoped are sources of config maps that a test changes: the lists and watches of each namespace have their own versions.
+// scoped are sources of config maps that a test changes: the lists and watches of each namespace
+// have their own versions.
 type scoped struct {
 	items   []settings
 	version map[string]string // by namespace
@@ -53,8 +54,9 @@ func setting(namespace string, created, version int) settings {
 	}
 }
 
-// TestRestoreWhileNamespacesChange restores the server from a backup and lets another part take over the store's objects: the lists replace
-// the store's state, even if only missing objects show the restore.
+// TestRestoreWhileNamespacesChange restores the server from a backup and lets another part take
+// over the store's objects: the lists replace the store's state, even if only missing objects show
+// the restore.
 func TestRestoreWhileNamespacesChange(t *testing.T) {
 	type versions = map[string]string
 	for name, tt := range map[string]struct {
@@ -113,8 +115,8 @@ func TestRestoreWhileNamespacesChange(t *testing.T) {
 	}
 }
 
-// TestVersionsOfOtherNamespacesProveNothing: the list of an added namespace may be older than those of the others. The list of a part that
-// takes over from another may not.
+// TestVersionsOfOtherNamespacesProveNothing: the list of an added namespace may be older than those
+// of the others. The list of a part that takes over from another may not.
 func TestVersionsOfOtherNamespacesProveNothing(t *testing.T) {
 	for _, tt := range []struct {
 		from, over, to []string // over is not listed before it is replaced
@@ -157,7 +159,8 @@ func TestVersionsOfOtherNamespacesProveNothing(t *testing.T) {
 	}
 }
 
-// TestFirstListThatBreaksOffIsFollowedByNoneFromBefore: handlers got a part of it, and a replica of the server that lags behind answers next.
+// TestFirstListThatBreaksOffIsFollowedByNoneFromBefore: handlers got a part of it, and a replica of
+// the server that lags behind answers next.
 func TestFirstListThatBreaksOffIsFollowedByNoneFromBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &scoped{version: map[string]string{"": "900"}}
@@ -196,7 +199,8 @@ func TestFirstListThatBreaksOffIsFollowedByNoneFromBefore(t *testing.T) {
 	})
 }
 
-// TestRemovalIsForgotten after an hour, whether or not another namespace is removed since. Until then the namespace's lists are no older than its removal.
+// TestRemovalIsForgotten after an hour, whether or not another namespace is removed since. Until
+// then the namespace's lists are no older than its removal.
 func TestRemovalIsForgotten(t *testing.T) {
 	for _, tt := range []struct {
 		after  time.Duration

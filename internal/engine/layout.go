@@ -16,8 +16,8 @@ func typeName(t reflect.Type) string {
 	return t.PkgPath() + "." + t.Name()
 }
 
-// layout returns a hash of everything that decides how objects of a type are encoded: the names, types and tags of all fields,
-// recursively.
+// layout returns a hash of everything that decides how objects of a type are encoded: the names,
+// types and tags of all fields, recursively.
 func layout(t reflect.Type) string {
 	hash := sha256.New()
 	describeType(hash, t, map[reflect.Type]bool{})

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestLayoutOfTypesOfOneName: another version of a program may have a type of the same name with other fields, possibly nested, and its
-// files must not be read.
+// TestLayoutOfTypesOfOneName: another version of a program may have a type of the same name with
+// other fields, possibly nested, and its files must not be read.
 func TestLayoutOfTypesOfOneName(t *testing.T) {
 	before, renamed, retagged, embedded, deeper := typeBefore(), typeRenamed(), typeRetagged(), typeEmbedded(), typeDeeper()
 	for name, after := range map[string]reflect.Type{"renamed": renamed, "retagged": retagged, "embedded": embedded, "deeper": deeper} {

@@ -8,7 +8,8 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// leftOut knows which objects of a part the transform leaves out. There may be more of them than others, so it keeps only hashes of their keys.
+// leftOut knows which objects of a part the transform leaves out. There may be more of them than
+// others, so it keeps only hashes of their keys.
 type leftOut struct {
 	mu   sync.Mutex
 	keys map[uint64]struct{}

@@ -22,12 +22,14 @@ import (
 	"github.com/tidings/tidings/store"
 )
 
-// alwaysListUpTo is the size up to which a collection is listed despite the file. That costs no more than the check before a watch
-// resumes, and leaves no doubt.
+// alwaysListUpTo is the size up to which a collection is listed despite the file. That costs no
+// more than the check before a watch resumes, and leaves no doubt.
 const alwaysListUpTo = 100
 
-// A file may have been written by anybody, and a hundred packed bytes may open to megabytes. If all objects are opened, they may have openedFree bytes
-// together, and openedPerByte for each byte of their records: more than a patch of the largest template saves. With a budget, few are open at a time.
+// A file may have been written by anybody, and a hundred packed bytes may open to megabytes. If all
+// objects are opened, they may have openedFree bytes together, and openedPerByte for each byte of
+// their records: more than a patch of the largest template saves. With a budget, few are open at a
+// time.
 const openedFree, openedPerByte = 64 << 20, 1024
 
 // loaded is the content of a file: folded objects, without decoding them, if the store can fold, else open ones.
@@ -59,8 +61,8 @@ type momentaryError struct{ error }
 
 func (e momentaryError) Unwrap() error { return e.error }
 
-// resume returns where the part begins: from its file, or else with a list that is no older than what handlers know of its objects.
-// It runs on the reflector's goroutine before the first request.
+// resume returns where the part begins: from its file, or else with a list that is no older than
+// what handlers know of its objects. It runs on the reflector's goroutine before the first request.
 func (p *part[T]) resume(ctx context.Context) (held reflector.Contents, err error) {
 	held, err = p.resumeFromFile(ctx)
 	if err == nil && held.ResourceVersion == "" {
@@ -92,8 +94,10 @@ func (p *part[T]) resumeFromFile(ctx context.Context) (held reflector.Contents, 
 	n := l.objects().Len()
 	pf.note(func(st *FileStatus) { st.Loaded, st.AsOf = n, l.asOf }) // readers may see the first objects before the last one is opened
 	if applied, err := p.inf.takeOver(ctx, p, &l); err != nil {
-		// The file does not prove what the server has. But the server once had its objects, and handlers may have been notified of them: an older list
-		// would take them back, or pass for another history. If the server does not get that far, the reflector reports that it was restored.
+		// The file does not prove what the server has. But the server once had its objects, and
+		// handlers may have been notified of them: an older list would take them back, or pass for
+		// another history. If the server does not get that far, the reflector reports that it was
+		// restored.
 		held = reflector.Contents{ResourceVersion: object.MaxResourceVersion(p.keepUnfinished(), p.notBefore), List: true}
 		pf.note(func(st *FileStatus) { st.Loaded = 0 })
 		if p.inf.store.Snapshot().In(p.namespace).Len() == 0 { // otherwise readers see the objects that were opened
@@ -113,8 +117,8 @@ func (p *part[T]) resumeFromFile(ctx context.Context) (held reflector.Contents, 
 	return reflector.Contents{ResourceVersion: l.version, Newest: l.newest, List: n <= alwaysListUpTo}, nil
 }
 
-// discard removes the part's file, which cannot be used. If the system failed to read it, that may be temporary: such a file is kept for the
-// next start, or the next save.
+// discard removes the part's file, which cannot be used. If the system failed to read it, that may
+// be temporary: such a file is kept for the next start, or the next save.
 func (p *part[T]) discard(err error) {
 	p.file.note(func(st *FileStatus) { st.Discarded = err })
 	p.inf.log.Log(slog.LevelWarn, "the saved objects cannot be used; they are listed instead", "err", err)
@@ -153,7 +157,8 @@ func brokenByPanic(err *error) {
 	}
 }
 
-// checkHeader returns an error if a file does not belong to this part. It checks the cluster last, since that may take a request.
+// checkHeader returns an error if a file does not belong to this part. It checks the cluster last,
+// since that may take a request.
 func (f *files[T]) checkHeader(ctx context.Context, header file.Header, identity map[string]string) error {
 	want := maps.Clone(identity)
 	want["cluster"] = header.Identity["cluster"]
@@ -224,7 +229,8 @@ func (c *checking[T]) check(record file.Record) error {
 
 func keyOfRecord(r file.Record) object.Key { return object.Key{Namespace: r.Namespace, Name: r.Name} }
 
-// decode decodes the objects of the records on several cores while reading. share returns how much of the file has been read.
+// decode decodes the objects of the records on several cores while reading. share returns how much
+// of the file has been read.
 func (f *files[T]) decode(ctx context.Context, c *checking[T], share func() float64) error {
 	codecs := make([]*source.Codec[T], openers()) // one for each, since it remembers what objects have in common
 	for i := range codecs {
@@ -293,8 +299,8 @@ func decodeRecord[T object.Object](codec *source.Codec[T], record file.Record) (
 	return obj, nil
 }
 
-// decodePatch decodes an object stored as a patch. It returns false for other objects, or if that fails. Patches of one template are adjacent: it is
-// decoded once for several of them.
+// decodePatch decodes an object stored as a patch. It returns false for other objects, or if that
+// fails. Patches of one template are adjacent: it is decoded once for several of them.
 func decodePatch[T object.Object](codec *source.Codec[T], packed fold.Packed) (obj T, ok bool) {
 	template, patch, ok, err := packed.Patch()
 	if !ok || err != nil {
@@ -312,8 +318,9 @@ func decodePatch[T object.Object](codec *source.Codec[T], packed fold.Packed) (o
 	return obj, err == nil && !object.IsNil(obj)
 }
 
-// takeOver makes the content of a file the content of the part, and sends it to the handlers as an initial list. It does nothing and
-// returns false if something newer may be known. An error says what is wrong with an object.
+// takeOver makes the content of a file the content of the part, and sends it to the handlers as an
+// initial list. It does nothing and returns false if something newer may be known. An error says
+// what is wrong with an object.
 func (inf *Informer[T]) takeOver(ctx context.Context, p *part[T], l *loaded[T]) (bool, error) {
 	if !inf.applies(p, l) {
 		return false, nil
@@ -335,7 +342,8 @@ func (inf *Informer[T]) applies(p *part[T], l *loaded[T]) bool {
 
 var errPartRemoved = errors.New("the part was removed")
 
-// openFolded opens folded objects on several cores, once for the indexes and all handlers, if any of these use objects or if all can stay open.
+// openFolded opens folded objects on several cores, once for the indexes and all handlers, if any
+// of these use objects or if all can stay open.
 func (inf *Informer[T]) openFolded(ctx context.Context, p *part[T], l *loaded[T]) error {
 	if l.folded == nil {
 		return nil
@@ -377,7 +385,8 @@ func (inf *Informer[T]) openFolded(ctx context.Context, p *part[T], l *loaded[T]
 // bounds are those of a batch.
 type bounds struct{ from, to int }
 
-// packedBatches divides folded objects into batches to open: of openBatch objects, or fewer if these have more than openBytes.
+// packedBatches divides folded objects into batches to open: of openBatch objects, or fewer if
+// these have more than openBytes.
 func packedBatches[T object.Object](g *store.Gathering[T]) iter.Seq[bounds] {
 	return func(yield func(bounds) bool) {
 		batch, bytes := bounds{}, 0
@@ -422,8 +431,9 @@ func (inf *Informer[T]) applyFile(p *part[T], l *loaded[T]) bool {
 	return true
 }
 
-// contradicts reports whether a list shows that the part's file is of another history: the list has an object in an older state than the file,
-// although the list is not older than that state. It also tells the user, since handlers will get older states.
+// contradicts reports whether a list shows that the part's file is of another history: the list has
+// an object in an older state than the file, although the list is not older than that state. It
+// also tells the user, since handlers will get older states.
 func (p *part[T]) contradicts(objects object.Collection[T], version string) bool {
 	if p.file == nil || p.listed.Load() {
 		return false

@@ -161,7 +161,8 @@ func TestFewLargeObjectsAreOpenedAtOnce(t *testing.T) {
 	<-next.done
 }
 
-// TestWhatAFileTellsCounts: objects that are open for handlers that have not got them yet count in the budget, and can be released.
+// TestWhatAFileTellsCounts: objects that are open for handlers that have not got them yet count in
+// the budget, and can be released.
 func TestWhatAFileTellsCounts(t *testing.T) {
 	next, p, pf := savedBefore(t, true)
 	s, err := next.Subscribe(func(object.Delta[settings]) {}, HandlerOptions{})
@@ -219,8 +220,8 @@ func TestListOlderThanItsFile(t *testing.T) {
 	})
 }
 
-// TestFitIsMeasured: many small entries take far more memory than their encodings say. A file of such objects that the budget cannot hold open is not
-// opened into the budget.
+// TestFitIsMeasured: many small entries take far more memory than their encodings say. A file of
+// such objects that the budget cannot hold open is not opened into the budget.
 func TestFitIsMeasured(t *testing.T) {
 	const objects, entries = 2000, 100
 	dir := t.TempDir()

@@ -20,8 +20,8 @@ import (
 //	            └─────────────────────────────────────────────────────────┘
 //	the part that exceeds the budget ──► folds changed objects, then scans on from where the last scan stopped, sparing objects that were read
 //
-// It has no goroutine: the part whose change exceeds the budget folds, even objects of other informers, before it reads on. So the
-// server is slowed down rather than the budget exceeded.
+// It has no goroutine: the part whose change exceeds the budget folds, even objects of other
+// informers, before it reads on. So the server is slowed down rather than the budget exceeded.
 type Memory struct {
 	budget int64
 	log    *usercode.ThrottledLog
@@ -47,11 +47,11 @@ type account interface {
 	openBytes() int64
 	// spare is the memory that the account gives up when objects need it.
 	spare() int64
-	// fold passes once over the open objects and folds them until enough returns true. It spares objects that were read recently,
-	// unless all is set.
+	// fold passes once over the open objects and folds them until enough returns true. It spares
+	// objects that were read recently, unless all is set.
 	fold(all bool, enough func() bool)
-	// repack packs folded objects better, if enough came one by one since it last did, until enough returns true. It stops after a
-	// few thousand, and reports whether there are more.
+	// repack packs folded objects better, if enough came one by one since it last did, until enough
+	// returns true. It stops after a few thousand, and reports whether there are more.
 	repack(enough func() bool) (more bool)
 }
 
@@ -62,8 +62,8 @@ func NewMemory(budget int64, logger *slog.Logger) *Memory {
 	return m
 }
 
-// slack is how far below the budget folding goes, and how far above the unfoldable memory open objects may accumulate, so that
-// many are folded together.
+// slack is how far below the budget folding goes, and how far above the unfoldable memory open
+// objects may accumulate, so that many are folded together.
 func (m *Memory) slack() int64 { return m.budget / 32 }
 
 func (m *Memory) addAccount(a account) {
@@ -95,8 +95,9 @@ func (m *Memory) byOpenBytes() []account {
 // isTight reports whether new objects should be folded at once.
 func (m *Memory) isTight() bool { return m.used.Load() > m.budget-m.slack() }
 
-// isMostlyUsed reports whether so little room is left that a folded object is folded again when it changes, instead of being opened: decoding and
-// folding just the changed parts takes less time than folding it later.
+// isMostlyUsed reports whether so little room is left that a folded object is folded again when it
+// changes, instead of being opened: decoding and folding just the changed parts takes less time
+// than folding it later.
 func (m *Memory) isMostlyUsed() bool { return m.used.Load() > m.budget-m.budget/4 }
 
 // isDue reports whether somebody has to settle.
@@ -104,7 +105,8 @@ func (m *Memory) isDue(used int64) bool {
 	return used > m.limit.Load() || used > m.budget && m.repacking.Load() || used <= m.budget && m.problem.Load() != nil
 }
 
-// settle folds until the budget is kept, if it is exceeded. Only one goroutine does; others continue. No informer's lock is held.
+// settle folds until the budget is kept, if it is exceeded. Only one goroutine does; others
+// continue. No informer's lock is held.
 func (m *Memory) settle() {
 	m.lowerLimit()
 	if !m.isDue(m.used.Load()) || !m.settling.TryLock() {

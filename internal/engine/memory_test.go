@@ -60,7 +60,8 @@ func newBooks(budget int64, log *strings.Builder, names ...string) (*Memory, []*
 	return m, all
 }
 
-// TestBudgetIsSettled: nobody folds while the budget is kept; beyond it, enough is folded for changes to accumulate again.
+// TestBudgetIsSettled: nobody folds while the budget is kept; beyond it, enough is folded for
+// changes to accumulate again.
 func TestBudgetIsSettled(t *testing.T) {
 	m, all := newBooks(1600, nil, "few", "many")
 	all[0].grow(500)
@@ -115,8 +116,8 @@ func TestWhatWasReadIsFoldedLast(t *testing.T) {
 	}
 }
 
-// TestBudgetThatCannotBeKept: the problem names what takes the memory; folding is tried again only when there is more to fold, or the
-// budget can be kept.
+// TestBudgetThatCannotBeKept: the problem names what takes the memory; folding is tried again only
+// when there is more to fold, or the budget can be kept.
 func TestBudgetThatCannotBeKept(t *testing.T) {
 	var log strings.Builder
 	m, all := newBooks(1600, &log, "pods")
@@ -195,7 +196,8 @@ func TestOnlyOneFolds(t *testing.T) {
 	}
 }
 
-// TestEndedInformersTakeNothing: the memory of an ended informer is free for others, and it is not asked to fold any more.
+// TestEndedInformersTakeNothing: the memory of an ended informer is free for others, and it is not
+// asked to fold any more.
 func TestEndedInformersTakeNothing(t *testing.T) {
 	m, all := newBooks(1600, nil, "a", "b", "c")
 	for _, b := range all {

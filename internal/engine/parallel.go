@@ -12,8 +12,8 @@ const maxOpeners = 4
 // openers is how many goroutines open objects from a file.
 func openers() int { return min(runtime.GOMAXPROCS(0), maxOpeners) }
 
-// openBatch is how many objects they open at once, openBytes how many encoded bytes: these wait for the store open, although they may not fit the
-// budget.
+// openBatch is how many objects they open at once, openBytes how many encoded bytes: these wait for
+// the store open, although they may not fit the budget.
 const openBatch, openBytes = 200, 1 << 20
 
 // result is the result of a call of work.
@@ -29,9 +29,10 @@ func resultOf[I, R any](work func(worker int, input I) (R, error), worker int, i
 	return r
 }
 
-// inOrder calls work for the inputs on several goroutines, identified by worker, and next with the results, in order, on the calling goroutine,
-// which also iterates over the inputs. It stops at the first error, which it returns, and waits for everything it started. At most two
-// results per goroutine wait for next.
+// inOrder calls work for the inputs on several goroutines, identified by worker, and next with the
+// results, in order, on the calling goroutine, which also iterates over the inputs. It stops at the
+// first error, which it returns, and waits for everything it started. At most two results per
+// goroutine wait for next.
 func inOrder[I, R any](inputs iter.Seq[I], workers int, work func(worker int, input I) (R, error), next func(R) error) error {
 	type job struct {
 		input I

@@ -40,9 +40,10 @@ type part[T object.Object] struct {
 	done                   chan struct{} // closed when the part's goroutine has ended
 	caller                 usercode.Caller
 	file                   *partFile // nil if nothing is saved
-	// These are used while a watch resumes from the file. recent is the version that it has to catch up to, "" if unknown, used only on
-	// the reflector's goroutine; newsAt is when it last brought something, in nanoseconds after made; adding is set while changes are
-	// being added to the store.
+	// These are used while a watch resumes from the file. recent is the version that it has to
+	// catch up to, "" if unknown, used only on the reflector's goroutine; newsAt is when it last
+	// brought something, in nanoseconds after made; adding is set while changes are being added to
+	// the store.
 	recent string
 	newsAt atomic.Int64
 	adding atomic.Bool
@@ -50,11 +51,12 @@ type part[T object.Object] struct {
 	// What follows is guarded by Informer.apply.
 	removed   bool            // the part's namespace was removed: nothing of it is applied any more
 	deletions deletionTracker // of objects known not to exist
-	// initialVersion is the newest version that the store held of the part's objects before the first list: from removed parts, a file, or an
-	// incomplete list.
+	// initialVersion is the newest version that the store held of the part's objects before the
+	// first list: from removed parts, a file, or an incomplete list.
 	initialVersion string
-	// notBefore is the version at which handlers were notified that some of the part's objects are gone, because another part was removed, if it
-	// is newer than initialVersion. It is set before the part runs.
+	// notBefore is the version at which handlers were notified that some of the part's objects are
+	// gone, because another part was removed, if it is newer than initialVersion. It is set before
+	// the part runs.
 	notBefore string
 
 	listed atomic.Bool // the first list is in the store; written under apply
@@ -64,10 +66,11 @@ type part[T object.Object] struct {
 	usesStandIns bool
 	// compares says that the source may not number states: it is not ours over HTTP.
 	compares bool
-	// resolvedProblem is the problem that the last list resolved. The reflector's own status clears it only after it has handed the list over.
+	// resolvedProblem is the problem that the last list resolved. The reflector's own status clears
+	// it only after it has handed the list over.
 	resolvedProblem atomic.Pointer[reflector.Error]
-	// healNext is when, at the earliest, a list may again be requested because of a write to a cached object, and healWait the interval before that.
-	// Guarded by Informer.mu.
+	// healNext is when, at the earliest, a list may again be requested because of a write to a
+	// cached object, and healWait the interval before that. Guarded by Informer.mu.
 	healNext time.Time
 	healWait time.Duration
 	// unreadable is when a list was last requested because a folded object could not be opened. Guarded by Informer.mu.
@@ -148,9 +151,10 @@ func (c withValues) Value(key any) any {
 	return c.values.Value(key)
 }
 
-// SetNamespaces changes the namespaces of the informer, which must be distinct. Added namespaces are listed separately, the objects of
-// removed ones are reported to the handlers as deleted, and the others continue undisturbed, even if another part lists them from now
-// on. It waits until ctx ends for the requests of removed parts.
+// SetNamespaces changes the namespaces of the informer, which must be distinct. Added namespaces
+// are listed separately, the objects of removed ones are reported to the handlers as deleted, and
+// the others continue undisturbed, even if another part lists them from now on. It waits until ctx
+// ends for the requests of removed parts.
 func (inf *Informer[T]) SetNamespaces(ctx context.Context, namespaces []string) error {
 	gone, err := inf.changeNamespaces(namespaces)
 	if err != nil {
@@ -199,8 +203,9 @@ func (inf *Informer[T]) changeNamespaces(namespaces []string) (gone []*part[T], 
 	return gone, nil
 }
 
-// changeParts adds parts and runs them, removes others, and notifies the handlers of the objects that are gone. Objects that a
-// removed and an added part have in common stay. apply and mu are held.
+// changeParts adds parts and runs them, removes others, and notifies the handlers of the objects
+// that are gone. Objects that a removed and an added part have in common stay. apply and mu are
+// held.
 func (inf *Informer[T]) changeParts(added []*part[T], drop func(*part[T]) bool) (gone []*part[T]) {
 	txn := inf.writer.Begin()
 	defer txn.Abort()
@@ -275,8 +280,8 @@ func (inf *Informer[T]) removedAt(namespace string) (version string) {
 	return version
 }
 
-// newestIn returns the newest version of the parts that overlap an added namespace, "" for all. There is no part of exactly that
-// namespace. apply and mu are held.
+// newestIn returns the newest version of the parts that overlap an added namespace, "" for all.
+// There is no part of exactly that namespace. apply and mu are held.
 func (inf *Informer[T]) newestIn(namespace string) (version string) {
 	for _, p := range inf.parts {
 		if namespace == "" || p.namespace == "" {
@@ -324,8 +329,8 @@ func (p *part[T]) run() {
 	returned = true
 }
 
-// errGoexit is why an informer has stopped whose goroutine was ended by the user's function, as testing.T.FailNow does. That function may have left
-// an object half way to the store.
+// errGoexit is why an informer has stopped whose goroutine was ended by the user's function, as
+// testing.T.FailNow does. That function may have left an object half way to the store.
 var errGoexit = errors.New("a transform or an index function called runtime.Goexit")
 
 // end marks the goroutine as ended.
@@ -385,7 +390,8 @@ func (p *part[T]) Replace(objects object.Collection[T], resourceVersion string) 
 	p.inf.notify()
 }
 
-// forceRelist requests a list that replaces the store's state unconditionally. The reflector logs and reports the cause.
+// forceRelist requests a list that replaces the store's state unconditionally. The reflector logs
+// and reports the cause.
 func (p *part[T]) forceRelist(cause error) {
 	p.replaceUnconditionally.Store(true)
 	p.reflector.Relist(cause)
@@ -401,9 +407,10 @@ func (e contradictedError) Error() string {
 	return fmt.Sprintf("the server's list at resource version %s has an older state of %s than was seen before: its data were probably restored from a backup", e.version, e.key)
 }
 
-// historyRewritten reports whether the next list replaces the store's state unconditionally: because the server's history was rewritten
-// since the last list, because the store was found to differ from the server, or because the versions of the server's lists prove nothing. The
-// list's version need not show that: the new history may have overtaken the old one.
+// historyRewritten reports whether the next list replaces the store's state unconditionally:
+// because the server's history was rewritten since the last list, because the store was found to
+// differ from the server, or because the versions of the server's lists prove nothing. The list's
+// version need not show that: the new history may have overtaken the old one.
 func (p *part[T]) historyRewritten() bool {
 	before, st := p.rewrites, p.reflector.Status()
 	p.rewrites = st.Rewrites
@@ -411,8 +418,9 @@ func (p *part[T]) historyRewritten() bool {
 	return unconditional || st.UnprovenVersions || p.rewrites > before
 }
 
-// transformChanges transforms the objects of the deltas. It skips an object that the store holds, which was transformed before and is
-// shared. A deletion whose object could not be decoded comes with the previous state. What the transform leaves out becomes a deletion.
+// transformChanges transforms the objects of the deltas. It skips an object that the store holds,
+// which was transformed before and is shared. A deletion whose object could not be decoded comes
+// with the previous state. What the transform leaves out becomes a deletion.
 func (p *part[T]) transformChanges(deltas []object.Delta[T]) {
 	snap := p.inf.store.Snapshot()
 	p.sharer.Recheck()
@@ -444,8 +452,9 @@ func (p *part[T]) transformChanges(deltas []object.Delta[T]) {
 	}
 }
 
-// transformed runs the user's transform. It restores an object's identity if the transform changed it. If the transform fails,
-// the object is kept as it came, so that nothing is lost. kept is false if the transform leaves the object out.
+// transformed runs the user's transform. It restores an object's identity if the transform changed
+// it. If the transform fails, the object is kept as it came, so that nothing is lost. kept is false
+// if the transform leaves the object out.
 func (p *part[T]) transformed(obj T) (out T, kept bool) {
 	key, uid, version := object.KeyOf(obj), obj.GetUID(), obj.GetResourceVersion()
 	out, err := p.callTransform(obj)
@@ -468,7 +477,8 @@ func (p *part[T]) transformed(obj T) (out T, kept bool) {
 	return out, true
 }
 
-// shared returns a transformed object that shares equal parts with others and with the state that the store holds, if there is one.
+// shared returns a transformed object that shares equal parts with others and with the state that
+// the store holds, if there is one.
 func (p *part[T]) shared(obj T, held store.Held[T]) T {
 	previous, _ := held.Open()
 	return p.sharer.Share(obj, previous)

@@ -96,8 +96,8 @@ func startOf(t *testing.T, src source.ListerWatcher[settings]) *Informer[setting
 	return inf
 }
 
-// TestListOvercomesItsProblem: between a list and the reflector's next status, the status shows no problem that the list resolved, but still
-// shows problems with the watch.
+// TestListOvercomesItsProblem: between a list and the reflector's next status, the status shows no
+// problem that the list resolved, but still shows problems with the watch.
 func TestListOvercomesItsProblem(t *testing.T) {
 	for name, tt := range map[string]struct {
 		src      answering
@@ -374,7 +374,8 @@ func (a *asked) Watch(ctx context.Context, opts source.WatchOptions[settings]) (
 	return a.answering.Watch(ctx, opts)
 }
 
-// TestTransformedObjectsShareNothing: a transform may write to its argument, so the source is asked for unshared objects.
+// TestTransformedObjectsShareNothing: a transform may write to its argument, so the source is asked
+// for unshared objects.
 func TestTransformedObjectsShareNothing(t *testing.T) {
 	for _, transformed := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -428,8 +429,9 @@ func TestPanicInAnEdit(t *testing.T) {
 	}
 }
 
-// TestResumedWatchCatchesUp: a watch that resumes from a file has caught up when it reaches the version that the server was at, not before,
-// however much comes; if that version is unknown, after a quiet time; and never after it has ended.
+// TestResumedWatchCatchesUp: a watch that resumes from a file has caught up when it reaches the
+// version that the server was at, not before, however much comes; if that version is unknown, after
+// a quiet time; and never after it has ended.
 func TestResumedWatchCatchesUp(t *testing.T) {
 	const apart = 90 * time.Millisecond
 	for name, tt := range map[string]struct {
@@ -485,8 +487,9 @@ func TestResumedWatchCatchesUp(t *testing.T) {
 	}
 }
 
-// TestResumedWatchAndItsRoom: changes up to a known version do not wait for room, since a handler may be waiting for sync. If the version is
-// unknown they do, so that the queue is bounded, and waiting counts as silence.
+// TestResumedWatchAndItsRoom: changes up to a known version do not wait for room, since a handler
+// may be waiting for sync. If the version is unknown they do, so that the queue is bounded, and
+// waiting counts as silence.
 func TestResumedWatchAndItsRoom(t *testing.T) {
 	const changes, limit = 20, 3
 	for recent, want := range map[string]int{"200": changes, "": limit + 1} { // including the one that the handler is processing
@@ -613,8 +616,8 @@ func TestLaterIsDoneOnce(t *testing.T) {
 	}
 }
 
-// TestTransformOfALastState: a deletion whose object cannot be decoded comes with the previous state, which may have come in the same batch
-// and been transformed there.
+// TestTransformOfALastState: a deletion whose object cannot be decoded comes with the previous
+// state, which may have come in the same batch and been transformed there.
 func TestTransformOfALastState(t *testing.T) {
 	inf := New(Config[settings]{Name: "configmaps", Options: Options{Logger: slog.New(slog.DiscardHandler)}})
 	calls := 0

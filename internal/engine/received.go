@@ -12,11 +12,11 @@ import (
 	"github.com/tidings/tidings/store"
 )
 
-// inFlight tracks objects that the part's source has decoded, or was given, but has not handed out yet. The source handles them in
-// order. It is used on the reflector's goroutine.
+// inFlight tracks objects that the part's source has decoded, or was given, but has not handed out
+// yet. The source handles them in order. It is used on the reflector's goroutine.
 type inFlight[T object.Object] struct {
-	// encodings are the encodings that objects were decoded from, recorded while the budget is tight; those that are not patches are in
-	// bytes, concatenated. bytes is nil between batches.
+	// encodings are the encodings that objects were decoded from, recorded while the budget is
+	// tight; those that are not patches are in bytes, concatenated. bytes is nil between batches.
 	encodings decodedQueue[T]
 	bytes     *[]byte
 	neighbors *store.Neighbors[T] // decodes lists while the budget is tight
@@ -24,15 +24,17 @@ type inFlight[T object.Object] struct {
 	folds bool
 	// opened keeps objects open that were opened for the changes of a batch, so that handlers get the same ones.
 	opened []T
-	// previousObject is the previous state opened for the object that comes next. The new state is decoded relative to before, or compared with
-	// data, the codec's encoding of previousObject. data is nil between batches.
+	// previousObject is the previous state opened for the object that comes next. The new state is
+	// decoded relative to before, or compared with data, the codec's encoding of previousObject.
+	// data is nil between batches.
 	previousObject T
 	before         store.Held[T]
 	data           *[]byte
-	// leftOut has the types of those changes of a batch that the transform leaves out, by index, and 0 for the others; nil if there are none.
+	// leftOut has the types of those changes of a batch that the transform leaves out, by index,
+	// and 0 for the others; nil if there are none.
 	leftOut []object.DeltaType
-	// standIns and olderStandIns are the states behind stand-ins, by key. The store may have lost a state by the time its stand-in comes back,
-	// if it was edited by hand.
+	// standIns and olderStandIns are the states behind stand-ins, by key. The store may have lost a
+	// state by the time its stand-in comes back, if it was edited by hand.
 	standIns, olderStandIns map[object.Key]store.Held[T]
 }
 
@@ -43,8 +45,9 @@ type encoded struct {
 	size     int
 }
 
-// maxInFlight and maxInFlightBytes bound the objects that a source may handle before it hands out the first of them. A source reads only
-// a part of that at a time; objects that it skips are never handed out.
+// maxInFlight and maxInFlightBytes bound the objects that a source may handle before it hands out
+// the first of them. A source reads only a part of that at a time; objects that it skips are never
+// handed out.
 const (
 	maxInFlight      = 1024
 	maxInFlightBytes = 2 << 20
@@ -125,8 +128,9 @@ func (p *part[T]) previous(key object.Key) (T, bool) {
 	return o, true
 }
 
-// previousPatch prepares decoding a change of an object that is folded as a patch as another patch. It opens the object if a handler uses objects, else
-// the result is nil. It returns false if another way is better.
+// previousPatch prepares decoding a change of an object that is folded as a patch as another patch.
+// It opens the object if a handler uses objects, else the result is nil. It returns false if
+// another way is better.
 func (p *part[T]) previousPatch(key object.Key) (o T, ok bool) {
 	if p.isListing() || !p.inf.budget.hasStableEncoding() || !p.inf.budget.memory.isMostlyUsed() {
 		return o, false
@@ -187,15 +191,16 @@ func (p *part[T]) previousData(o T) []byte {
 // isListing reports whether a list is being read, for which no previous states are needed.
 func (p *part[T]) isListing() bool { return p.reflector.Phase() != reflector.Watching }
 
-// A stand-in has the identity of a folded object. A source that finds that unchanged hands out the stand-in, so the object need not be
-// opened. Only sources that use nothing else of it may get one: another could take it for the object, and filter or record it.
+// A stand-in has the identity of a folded object. A source that finds that unchanged hands out the
+// stand-in, so the object need not be opened. Only sources that use nothing else of it may get one:
+// another could take it for the object, and filter or record it.
 
-// standInMark marks a stand-in by its address. Its content is unguessable: an object with the same text could otherwise share the
-// string in the decoder, and pass for unchanged.
+// standInMark marks a stand-in by its address. Its content is unguessable: an object with the same
+// text could otherwise share the string in the decoder, and pass for unchanged.
 var standInMark = "a stand-in " + rand.Text()
 
-// supportsStandIns reports whether a source hands out results of Previous only if they are unchanged by uid and version, and uses nothing
-// else of them.
+// supportsStandIns reports whether a source hands out results of Previous only if they are
+// unchanged by uid and version, and uses nothing else of them.
 func supportsStandIns[T object.Object](src source.ListerWatcher[T]) bool {
 	if _, ok := src.(*source.HTTP[T]); ok {
 		return true
@@ -238,8 +243,8 @@ func (w *inFlight[T]) standsFor(key object.Key, held *store.Held[T]) {
 	w.standIns[key] = held.Under(key)
 }
 
-// decode implements source.Decode: it records what an object is decoded from, if it is likely to be folded soon. An object that resembles one that is
-// folded already is decoded as a patch.
+// decode implements source.Decode: it records what an object is decoded from, if it is likely to be
+// folded soon. An object that resembles one that is folded already is decoded as a patch.
 func (p *part[T]) decode(data []byte, previous T, decode func(previousData []byte) (T, error)) (T, error) {
 	w, b := &p.inFlight, p.inf.budget
 	if !p.foldsSoon() && !w.before.IsFolded() {
@@ -266,7 +271,8 @@ func (p *part[T]) decode(data []byte, previous T, decode func(previousData []byt
 	return o, err
 }
 
-// foldsSoon reports whether the next objects are likely to be folded soon. For lists that starts earlier, because they may be large.
+// foldsSoon reports whether the next objects are likely to be folded soon. For lists that starts
+// earlier, because they may be large.
 func (p *part[T]) foldsSoon() bool {
 	m := p.inf.budget.memory
 	if p.isListing() {
@@ -299,7 +305,8 @@ func (p *part[T]) decodeEncoded(encoded []byte, previous T, decode func(previous
 	return o, e, err
 }
 
-// bufferPool are buffers for encoded objects: a program may have many informers, few of which receive something at a time.
+// bufferPool are buffers for encoded objects: a program may have many informers, few of which
+// receive something at a time.
 var bufferPool = sync.Pool{New: func() any { return new([]byte) }}
 
 func getBuffer() *[]byte { return bufferPool.Get().(*[]byte) }
@@ -314,7 +321,8 @@ func putBuffer(b *[]byte) {
 	}
 }
 
-// encodingOf returns what an object that has come was decoded from, zero if unknown. It is valid until the next one is decoded.
+// encodingOf returns what an object that has come was decoded from, zero if unknown. It is valid
+// until the next one is decoded.
 func (w *inFlight[T]) encodingOf(o T) store.Encoding {
 	e, ok := w.encodings.take(o)
 	if ok && e.patch.IsZero() {
@@ -363,7 +371,8 @@ func (p *part[T]) resolve(deltas []object.Delta[T]) {
 	}
 }
 
-// hasStableEncoding reports whether objects of one version always have the same encoding, so that those of lists may be unchanged.
+// hasStableEncoding reports whether objects of one version always have the same encoding, so that
+// those of lists may be unchanged.
 func (b *budgeted[T]) hasStableEncoding() bool {
 	return b != nil && b.codec != nil && b.codec.Encoding() == "protobuf"
 }

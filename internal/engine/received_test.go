@@ -15,8 +15,8 @@ import (
 	"github.com/tidings/tidings/store"
 )
 
-// TestEncodingsOfWhatIsOnTheWay: objects come in the order in which they were decoded, but some never come, and some were not decoded; each
-// gets its own encoding or none.
+// TestEncodingsOfWhatIsOnTheWay: objects come in the order in which they were decoded, but some
+// never come, and some were not decoded; each gets its own encoding or none.
 func TestEncodingsOfWhatIsOnTheWay(t *testing.T) {
 	w := inFlight[settings]{bytes: new([]byte)}
 	var objects []settings
@@ -119,7 +119,8 @@ func watchFolded(t *testing.T, n int) (*watched, *Informer[settings]) {
 	return src, inf
 }
 
-// TestRecalledData: a source gets the encoding that a folded object was decoded from, and nothing for one that somebody holds.
+// TestRecalledData: a source gets the encoding that a folded object was decoded from, and nothing
+// for one that somebody holds.
 func TestRecalledData(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src, inf := watchFolded(t, 50)
@@ -183,8 +184,8 @@ func TestStandInsAreBounded(t *testing.T) {
 	<-inf.done
 }
 
-// TestStandInsInChanges: stand-ins in changes that came together with a list are replaced by the states they stand for, even if these were removed by
-// hand.
+// TestStandInsInChanges: stand-ins in changes that came together with a list are replaced by the
+// states they stand for, even if these were removed by hand.
 func TestStandInsInChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := manySettings(1)[0]
@@ -206,7 +207,8 @@ func TestStandInsInChanges(t *testing.T) {
 	})
 }
 
-// TestPreviousOfFoldedObjects: a source that may look at its previous objects gets real ones or none, whatever it asks for.
+// TestPreviousOfFoldedObjects: a source that may look at its previous objects gets real ones or
+// none, whatever it asks for.
 func TestPreviousOfFoldedObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
@@ -288,7 +290,8 @@ func TestReceivedEncodings(t *testing.T) {
 	})
 }
 
-// TestBytesOfWhatNeverComesAreForgotten: large objects that a source decodes but never hands out take a bounded amount of memory.
+// TestBytesOfWhatNeverComesAreForgotten: large objects that a source decodes but never hands out
+// take a bounded amount of memory.
 func TestBytesOfWhatNeverComesAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inf := withBudget(1, &answering{})
@@ -318,7 +321,8 @@ func TestBytesOfWhatNeverComesAreForgotten(t *testing.T) {
 	})
 }
 
-// TestObjectsOpenedForWhatNeverComesAreForgotten: a source may ask for any number of objects whose changes cannot be decoded.
+// TestObjectsOpenedForWhatNeverComesAreForgotten: a source may ask for any number of objects whose
+// changes cannot be decoded.
 func TestObjectsOpenedForWhatNeverComesAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 50

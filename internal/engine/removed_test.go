@@ -17,8 +17,8 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// TestManyDeletionsAreOpenedOneByOne: folded objects whose namespace is removed, or that a list lacks, are opened when a handler gets to them; for a
-// handler of keys, none is.
+// TestManyDeletionsAreOpenedOneByOne: folded objects whose namespace is removed, or that a list
+// lacks, are opened when a handler gets to them; for a handler of keys, none is.
 func TestManyDeletionsAreOpenedOneByOne(t *testing.T) {
 	const n = foldBatch + 1
 	for name, remove := range map[string]func(t *testing.T, inf *Informer[settings]){
@@ -91,7 +91,8 @@ func TestManyDeletionsAreOpenedOneByOne(t *testing.T) {
 	}
 }
 
-// fading is an object that cannot be decoded any more once faded is set. Its methods panic without the metadata that it refers to.
+// fading is an object that cannot be decoded any more once faded is set. Its methods panic without
+// the metadata that it refers to.
 type fading struct {
 	referring `json:",inline"`
 	Spec      fadingSpec `json:"spec"`
@@ -112,7 +113,8 @@ func (f *fading) DeepCopyObject() kruntime.Object {
 	return &fading{referring: referring{f.TypeMeta, f.ObjectMeta.DeepCopy()}}
 }
 
-// TestRemovedObjectsThatCannotBeOpened: a handler learns of the deletion of each, even if the type has no way to make an object with just a name.
+// TestRemovedObjectsThatCannotBeOpened: a handler learns of the deletion of each, even if the type
+// has no way to make an object with just a name.
 func TestRemovedObjectsThatCannotBeOpened(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = foldBatch + 1

@@ -20,7 +20,8 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// TestReserveModel resizes a reserve at random: it is never much smaller than asked for, nor much more than twice as large.
+// TestReserveModel resizes a reserve at random: it is never much smaller than asked for, nor much
+// more than twice as large.
 func TestReserveModel(t *testing.T) {
 	rng := testseed.Rand(t)
 	var r reserve
@@ -73,8 +74,8 @@ func resident(t *testing.T) (bytes int64) {
 	return pages * int64(os.Getpagesize())
 }
 
-// TestReserveKeepsToTheMemoryLimit: a reserve that does not fit under GOMEMLIMIT would cause the collections that it is to avoid. Without GOGC there
-// are none to avoid.
+// TestReserveKeepsToTheMemoryLimit: a reserve that does not fit under GOMEMLIMIT would cause the
+// collections that it is to avoid. Without GOGC there are none to avoid.
 func TestReserveKeepsToTheMemoryLimit(t *testing.T) {
 	const room = 40 << 20
 	if math.MaxInt == math.MaxInt32 {
@@ -162,7 +163,8 @@ func savedMany(t *testing.T, n int) (*Informer[settings], *partFile) {
 	return newSaved(t, filepath.Dir(pf.path), false)
 }
 
-// TestFileIsReserved: when a quarter of a file has been read, the heap counts as large as it will be, and what the margin adds.
+// TestFileIsReserved: when a quarter of a file has been read, the heap counts as large as it will
+// be, and what the margin adds.
 func TestFileIsReserved(t *testing.T) {
 	const n = 4000
 	inf, pf := savedMany(t, n)
@@ -190,7 +192,8 @@ func TestFileIsReserved(t *testing.T) {
 	}
 }
 
-// TestFileThatIsLongerThanItSays: a file whose length promises far more objects than it has is refused, and does not take the memory of so many.
+// TestFileThatIsLongerThanItSays: a file whose length promises far more objects than it has is
+// refused, and does not take the memory of so many.
 func TestFileThatIsLongerThanItSays(t *testing.T) {
 	inf, pf := savedMany(t, 2000)
 	if err := os.Truncate(pf.path, 1<<36); err != nil {

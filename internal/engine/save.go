@@ -26,11 +26,13 @@ const (
 	defaultSaveEvery = 5 * time.Minute
 	// firstSave is when a program saves for the first time after its start; many do not live long.
 	firstSave = 30 * time.Second
-	// saveIntervalFactor bounds the share of time spent saving: the next save comes at least this many times the duration of the last one later.
+	// saveIntervalFactor bounds the share of time spent saving: the next save comes at least this
+	// many times the duration of the last one later.
 	saveIntervalFactor = 100
 	// unusedFor is the age from which a file that no informer saves is removed.
 	unusedFor = 14 * 24 * time.Hour
-	// awaitPartsTimeout is how long the last save waits for the parts to end; maxSaveWait bounds the waits of any save for changes in flight.
+	// awaitPartsTimeout is how long the last save waits for the parts to end; maxSaveWait bounds
+	// the waits of any save for changes in flight.
 	awaitPartsTimeout = 5 * time.Second
 	maxSaveWait       = 256 * time.Millisecond
 )
@@ -71,8 +73,8 @@ func (f *files[T]) run() {
 	}
 }
 
-// awaitParts waits until the parts have ended, so that what they deliver is saved too. It does not wait for a part that is itself waiting,
-// perhaps for the save, nor long for a source that hangs.
+// awaitParts waits until the parts have ended, so that what they deliver is saved too. It does not
+// wait for a part that is itself waiting, perhaps for the save, nor long for a source that hangs.
 func (f *files[T]) awaitParts() {
 	enough := time.NewTimer(awaitPartsTimeout)
 	defer enough.Stop()
@@ -92,8 +94,8 @@ func jitter(d time.Duration) time.Duration {
 	return d - d/5 + time.Duration(rand.Float64()*float64(d)*2/5)
 }
 
-// saveAll saves the parts one after another. If the cluster cannot be identified, it tries just one part: a server that is down may take long
-// to answer.
+// saveAll saves the parts one after another. If the cluster cannot be identified, it tries just one
+// part: a server that is down may take long to answer.
 func (f *files[T]) saveAll(ctx context.Context) {
 	for _, p := range f.inf.currentParts() {
 		err := f.savePart(ctx, p)
@@ -113,7 +115,8 @@ func (f *files[T]) savePart(ctx context.Context, p *part[T]) error {
 	return err
 }
 
-// trySave saves the objects of a part, if there is anything new. A panic in a method of the user's source or type becomes an error.
+// trySave saves the objects of a part, if there is anything new. A panic in a method of the user's
+// source or type becomes an error.
 func (f *files[T]) trySave(ctx context.Context, p *part[T]) (err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
@@ -147,7 +150,8 @@ func (f *files[T]) trySave(ctx context.Context, p *part[T]) (err error) {
 	return nil
 }
 
-// isThere reports whether the file still exists: somebody may have removed it, or its directory. If that cannot be told, writing it tells why.
+// isThere reports whether the file still exists: somebody may have removed it, or its directory. If
+// that cannot be told, writing it tells why.
 func isThere(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
@@ -176,8 +180,8 @@ func (pf *partFile) savedVersion() string {
 	return pf.version
 }
 
-// toSave returns a snapshot and its version in the part, from which a watch can resume. If the version is empty, there is nothing to
-// save.
+// toSave returns a snapshot and its version in the part, from which a watch can resume. If the
+// version is empty, there is nothing to save.
 func (p *part[T]) toSave() (snap *store.Snapshot[T], version string, err error) {
 	if !p.listed.Load() {
 		return nil, "", nil
@@ -204,9 +208,10 @@ func (p *part[T]) toSave() (snap *store.Snapshot[T], version string, err error) 
 	return snap, version, nil
 }
 
-// complete returns an error if a snapshot at the version may be incomplete, given the reflector's status before and after it was taken.
-// Skipped objects are counted before the store gets the version, and shown before the reflector has it; so if the reflector is at the
-// version and nothing was listed or skipped meanwhile, its status holds for the snapshot.
+// complete returns an error if a snapshot at the version may be incomplete, given the reflector's
+// status before and after it was taken. Skipped objects are counted before the store gets the
+// version, and shown before the reflector has it; so if the reflector is at the version and nothing
+// was listed or skipped meanwhile, its status holds for the snapshot.
 func complete(before, after reflector.Status, version string) error {
 	switch {
 	case after.SkippedTotal > 0 || after.LostEvents:
@@ -315,8 +320,8 @@ func (b *saving[T]) flush() error {
 	return nil
 }
 
-// ownName matches the names that fileName returns, and those of temporary files for them. Others are not ours, even with our suffix: recordings
-// are often named like that.
+// ownName matches the names that fileName returns, and those of temporary files for them. Others
+// are not ours, even with our suffix: recordings are often named like that.
 var ownName = regexp.MustCompile(`-[0-9a-f]{16}` + regexp.QuoteMeta(fileSuffix) + `(\.[0-9]+\.tmp)?$`)
 
 // removeUnused removes files that nobody has written for long: of namespaces and scopes that programs no longer have.

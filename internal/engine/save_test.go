@@ -72,8 +72,8 @@ func (h onMessage) Handle(ctx context.Context, r slog.Record) error {
 
 func (h onMessage) WithAttrs([]slog.Attr) slog.Handler { return h }
 
-// startSaving starts an informer that saves, and waits until it is idle. If call is set, each new object logs a line while it is being
-// delivered, and call is called then.
+// startSaving starts an informer that saves, and waits until it is idle. If call is set, each new
+// object logs a line while it is being delivered, and call is called then.
 func startSaving(t *testing.T, src source.ListerWatcher[settings], log *strings.Builder, call func(*Informer[settings])) *Informer[settings] {
 	t.Helper()
 	inf, _ := newSaved(t, t.TempDir(), false)
@@ -137,8 +137,8 @@ func TestStopWhileAChangeIsDelivered(t *testing.T) {
 	})
 }
 
-// TestStopFromWithinADelivery ends, although the delivery waits for the last save, which waits for the delivery. The reason why nothing is saved is
-// logged.
+// TestStopFromWithinADelivery ends, although the delivery waits for the last save, which waits for
+// the delivery. The reason why nothing is saved is logged.
 func TestStopFromWithinADelivery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
@@ -211,7 +211,8 @@ func (h hangs) Next(buf []source.Event[settings]) ([]source.Event[settings], err
 	return buf, io.EOF
 }
 
-// TestSaveDuringADelivery waits for it briefly; if it takes long, the reason is reported, and the next save includes it.
+// TestSaveDuringADelivery waits for it briefly; if it takes long, the reason is reported, and the
+// next save includes it.
 func TestSaveDuringADelivery(t *testing.T) {
 	for took, saved := range map[time.Duration]bool{50 * time.Millisecond: true, time.Minute: false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -380,8 +381,9 @@ func TestErrorThatPanicsWhileSaving(t *testing.T) {
 	})
 }
 
-// TestWhatWasWrittenByHandIsNotSaved: a watch resumed from it would never bring what is missing. Even edits from before the start may survive the
-// first list, which does not look at an object of the same uid and version.
+// TestWhatWasWrittenByHandIsNotSaved: a watch resumed from it would never bring what is missing.
+// Even edits from before the start may survive the first list, which does not look at an object of
+// the same uid and version.
 func TestWhatWasWrittenByHandIsNotSaved(t *testing.T) {
 	for _, started := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -410,7 +412,8 @@ func TestWhatWasWrittenByHandIsNotSaved(t *testing.T) {
 	}
 }
 
-// TestLastLookOfTheGuardComesBeforeTheLastSave: an object that somebody has written to, which the guard finds only at the end, is not saved.
+// TestLastLookOfTheGuardComesBeforeTheLastSave: an object that somebody has written to, which the
+// guard finds only at the end, is not saved.
 func TestLastLookOfTheGuardComesBeforeTheLastSave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inf := startSaving(t, &answering{items: []settings{first()}}, &strings.Builder{}, nil)

@@ -29,7 +29,8 @@ func TestTypeThatCannotBeSaved(t *testing.T) {
 	}
 }
 
-// runningWithFile returns an informer that runs in a bubble, with three objects, and its part. The informer does not save by itself.
+// runningWithFile returns an informer that runs in a bubble, with three objects, and its part. The
+// informer does not save by itself.
 func runningWithFile(t *testing.T) (*Informer[settings], *part[settings]) {
 	t.Helper()
 	inf, _ := newSaved(t, t.TempDir(), false)

@@ -15,7 +15,8 @@ type sizer struct {
 	withoutText bool
 }
 
-// maxSized bounds the values visited, for objects that are huge or contain themselves in ways that pointers do not show.
+// maxSized bounds the values visited, for objects that are huge or contain themselves in ways that
+// pointers do not show.
 const maxSized = 1 << 20
 
 // sizeOf returns the memory of all objects together.
@@ -30,7 +31,8 @@ func sizeWithoutText[T any](objects []T) int64 {
 	return add(&s, objects)
 }
 
-// add adds up the objects. If there is too much in them to visit, the rest is assumed to be like those visited completely.
+// add adds up the objects. If there is too much in them to visit, the rest is assumed to be like
+// those visited completely.
 func add[T any](s *sizer, objects []T) int64 {
 	for i, o := range objects {
 		before := s.bytes

@@ -16,7 +16,8 @@ import (
 	"github.com/tidings/tidings/store"
 )
 
-// comparing is a source that hands out the store's object again if it is unchanged, as source.HTTP does. before is called between the two.
+// comparing is a source that hands out the store's object again if it is unchanged, as source.HTTP
+// does. before is called between the two.
 type comparing struct {
 	*answering
 	before func(settings)
@@ -54,8 +55,8 @@ func (e expiring) Next(buf []source.Event[settings]) ([]source.Event[settings], 
 	}
 }
 
-// TestObjectRemovedByHandWhileItIsListed removes a folded object from the store after the source looked at it and before it arrives: its stand-in
-// is not taken for the object.
+// TestObjectRemovedByHandWhileItIsListed removes a folded object from the store after the source
+// looked at it and before it arrives: its stand-in is not taken for the object.
 func TestObjectRemovedByHandWhileItIsListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var inf *Informer[settings]

@@ -65,7 +65,8 @@ func TestHandlerStopsWhatDidNotStart(t *testing.T) {
 	})
 }
 
-// TestPressure: Block handlers hold the informer back unless somebody waits for a version, and again when nobody does any more.
+// TestPressure: Block handlers hold the informer back unless somebody waits for a version, and
+// again when nobody does any more.
 func TestPressure(t *testing.T) {
 	var p versionWaits
 	p.init(t.Context())
@@ -288,7 +289,8 @@ func TestTypeOfASourceThatCannotBeMade(t *testing.T) {
 	<-inf.done
 }
 
-// TestStopFromARemovedPart: a function that a removed namespace still runs may stop the informer, and the stop does not wait for it.
+// TestStopFromARemovedPart: a function that a removed namespace still runs may stop the informer,
+// and the stop does not wait for it.
 func TestStopFromARemovedPart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var inf *Informer[settings]

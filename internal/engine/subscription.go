@@ -58,8 +58,9 @@ func (inf *Informer[T]) NewSubscription(deliver func(object.Delta[T]), opts Hand
 	return s
 }
 
-// Start adds the handler to its informer, unless it was removed or the informer has been stopped. It is to be called once. The handler first
-// gets the existing objects; other handlers continue meanwhile.
+// Start adds the handler to its informer, unless it was removed or the informer has been stopped.
+// It is to be called once. The handler first gets the existing objects; other handlers continue
+// meanwhile.
 func (s *Subscription[T]) Start() error {
 	s.inf.apply.Lock()
 	defer s.inf.unlockApply()
@@ -89,8 +90,9 @@ func (inf *Informer[T]) subscribe(s *Subscription[T]) bool {
 	return true
 }
 
-// Remove removes the handler and waits until ctx ends for its running call: after a nil error it is never called again. Called from
-// the handler itself, or from one that is itself waiting, it does not wait for that. It may be called again, and then waits again.
+// Remove removes the handler and waits until ctx ends for its running call: after a nil error it is
+// never called again. Called from the handler itself, or from one that is itself waiting, it does
+// not wait for that. It may be called again, and then waits again.
 func (s *Subscription[T]) Remove(ctx context.Context) error {
 	s.cancel()
 	s.queue.Close()
@@ -123,8 +125,8 @@ func (s *Subscription[T]) Synced() <-chan struct{} { return s.synced }
 // Done is closed when the handler will not be called any more; a call may still be running.
 func (s *Subscription[T]) Done() <-chan struct{} { return s.life.Done() }
 
-// run is the body of the subscription's goroutine. If the handler ends that with runtime.Goexit, as testing.T.FailNow does, another one goes on
-// with the next delta.
+// run is the body of the subscription's goroutine. If the handler ends that with runtime.Goexit, as
+// testing.T.FailNow does, another one goes on with the next delta.
 func (s *Subscription[T]) run() {
 	returned := false
 	defer func() {

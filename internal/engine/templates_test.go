@@ -19,7 +19,8 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// similarSettings are a few objects of each of many kinds, of about 5 kB each. Those of a kind differ only in their names.
+// similarSettings are a few objects of each of many kinds, of about 5 kB each. Those of a kind
+// differ only in their names.
 func similarSettings(r *rand.Rand, kinds, each int) (items []settings) {
 	for kind := range kinds {
 		var text strings.Builder
@@ -35,7 +36,8 @@ func similarSettings(r *rand.Rand, kinds, each int) (items []settings) {
 	return items
 }
 
-// TestDecodedTemplatesCount reads many objects that are patches: the decoded templates count, and few are kept if the budget is tight.
+// TestDecodedTemplatesCount reads many objects that are patches: the decoded templates count, and
+// few are kept if the budget is tight.
 func TestDecodedTemplatesCount(t *testing.T) {
 	const kinds, each = 50, 10 // so few that the table of opened objects is not tidied meanwhile
 	inf := withBudget(1<<40, &answering{})
@@ -96,8 +98,8 @@ func TestDecodedTemplatesCount(t *testing.T) {
 	<-inf.done
 }
 
-// TestNeighborsInAFile saves open objects whose neighbors resemble each other. The file has the common part once, and loading decodes it
-// once for several of them.
+// TestNeighborsInAFile saves open objects whose neighbors resemble each other. The file has the
+// common part once, and loading decodes it once for several of them.
 func TestNeighborsInAFile(t *testing.T) {
 	const kinds, each = 7, 2*fold.TemplateUses + 10
 	inf, pf := newSaved(t, t.TempDir(), false)
@@ -133,8 +135,9 @@ func TestNeighborsInAFile(t *testing.T) {
 	}
 }
 
-// TestListOfNeighbors lists objects of a few kinds that do not fit: the source decodes one of each kind, the others are decoded as its patches, and
-// readers and handlers get the server's state. Some objects are too large for patches.
+// TestListOfNeighbors lists objects of a few kinds that do not fit: the source decodes one of each
+// kind, the others are decoded as its patches, and readers and handlers get the server's state.
+// Some objects are too large for patches.
 func TestListOfNeighbors(t *testing.T) {
 	const kinds, each = 3, 2*fold.TemplateUses + 10
 	synctest.Test(t, func(t *testing.T) {

@@ -11,7 +11,8 @@ import (
 	"github.com/tidings/tidings/reflector"
 )
 
-// listAgainEvery is how often, at most, a collection is listed again because of folded objects that cannot be opened: one of them may never open.
+// listAgainEvery is how often, at most, a collection is listed again because of folded objects that
+// cannot be opened: one of them may never open.
 const listAgainEvery = 5 * time.Minute
 
 // errUnreadable is why a reader misses a folded object.
@@ -29,8 +30,8 @@ func (e unreadableError) Error() string {
 
 func (e unreadableError) Unwrap() error { return e.err }
 
-// openFailed is called when a folded object cannot be opened, on whatever goroutine tried and under whatever lock of the informer. Readers miss it, so
-// the collection is listed again.
+// openFailed is called when a folded object cannot be opened, on whatever goroutine tried and under
+// whatever lock of the informer. Readers miss it, so the collection is listed again.
 func (inf *Informer[T]) openFailed(key object.Key, err error) {
 	inf.afterApply(func() {
 		inf.listUnreadable(unreadableError{key, err})
@@ -51,8 +52,9 @@ func (inf *Informer[T]) listUnreadable(cause unreadableError) {
 	}
 }
 
-// Missing says why readers miss the object under key although the server has it: it was skipped, because it could not be decoded, or its folded
-// state cannot be opened. It is called after a snapshot was found to lack the object, and returns nil if there probably is none.
+// Missing says why readers miss the object under key although the server has it: it was skipped,
+// because it could not be decoded, or its folded state cannot be opened. It is called after a
+// snapshot was found to lack the object, and returns nil if there probably is none.
 func (inf *Informer[T]) Missing(key object.Key) *reflector.Skipped {
 	for _, p := range inf.currentParts() {
 		if p.namespace != "" && p.namespace != key.Namespace {

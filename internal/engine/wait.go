@@ -49,9 +49,10 @@ func (inf *Informer[T]) everSynced() bool {
 // Synced is closed when every part has had its first list.
 func (inf *Informer[T]) Synced() <-chan struct{} { return inf.synced }
 
-// WaitForSync returns nil when the informer has synced with every object. Otherwise it returns the obstacle: when ctx or the informer
-// ends, when objects were skipped because they cannot be decoded, and, if failFast is set, at once for a permanent problem. err is set
-// instead if the informer is not running.
+// WaitForSync returns nil when the informer has synced with every object. Otherwise it returns the
+// obstacle: when ctx or the informer ends, when objects were skipped because they cannot be
+// decoded, and, if failFast is set, at once for a permanent problem. err is set instead if the
+// informer is not running.
 func (inf *Informer[T]) WaitForSync(ctx context.Context, failFast bool) (obstacle *Obstacle, err error) {
 	logTimer := time.NewTimer(syncLogAfter)
 	defer logTimer.Stop()
@@ -114,8 +115,8 @@ func (inf *Informer[T]) CheckRunning() error {
 	return nil
 }
 
-// Obstacle describes the part in the worst state among those that have not synced: one with a permanent problem, or else one with
-// any problem.
+// Obstacle describes the part in the worst state among those that have not synced: one with a
+// permanent problem, or else one with any problem.
 func (inf *Informer[T]) Obstacle() *Obstacle {
 	o := &Obstacle{Progress: "starting"}
 	parts := inf.currentParts()
@@ -136,7 +137,8 @@ func (inf *Informer[T]) Obstacle() *Obstacle {
 	return o
 }
 
-// skippedObstacle names the objects that are missing or outdated because they could not be decoded; nil if there are none.
+// skippedObstacle names the objects that are missing or outdated because they could not be decoded;
+// nil if there are none.
 func (inf *Informer[T]) skippedObstacle() *Obstacle {
 	o := &Obstacle{Progress: "synced"}
 	for _, p := range inf.currentParts() {
@@ -150,15 +152,16 @@ func (inf *Informer[T]) skippedObstacle() *Obstacle {
 	return o
 }
 
-// WaitForKey returns when the store holds the object under key at the version or a newer one, or its namespace is current to the
-// version. It returns ErrOutOfScope if the informer does not have the object's namespace, or removes it.
+// WaitForKey returns when the store holds the object under key at the version or a newer one, or
+// its namespace is current to the version. It returns ErrOutOfScope if the informer does not have
+// the object's namespace, or removes it.
 func (inf *Informer[T]) WaitForKey(ctx context.Context, key object.Key, version string) error {
 	held := func() *part[T] { return inf.partOf(key.Namespace) }
 	return inf.waitFor(ctx, held, func(ctx context.Context) error { return inf.store.WaitForKey(ctx, key, version) })
 }
 
-// WaitForVersion returns when the store is current to the version in the namespace; "" is all of them. It returns ErrOutOfScope if
-// the informer does not have the namespace, or removes it.
+// WaitForVersion returns when the store is current to the version in the namespace; "" is all of
+// them. It returns ErrOutOfScope if the informer does not have the namespace, or removes it.
 func (inf *Informer[T]) WaitForVersion(ctx context.Context, namespace, version string) error {
 	held := func() *part[T] { return inf.partOf(namespace) }
 	if namespace == "" {
@@ -167,7 +170,8 @@ func (inf *Informer[T]) WaitForVersion(ctx context.Context, namespace, version s
 	return inf.waitFor(ctx, held, func(ctx context.Context) error { return inf.store.WaitIn(ctx, namespace, version) })
 }
 
-// waitFor waits while the informer runs and held, if set, returns a part. If that part is removed, another may take its place.
+// waitFor waits while the informer runs and held, if set, returns a part. If that part is removed,
+// another may take its place.
 func (inf *Informer[T]) waitFor(ctx context.Context, held func() *part[T], wait func(context.Context) error) error {
 	defer inf.versionWaits.begin()()
 	for {

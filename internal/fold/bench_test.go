@@ -40,7 +40,8 @@ func BenchmarkPack(b *testing.B) {
 	}
 }
 
-// BenchmarkPackAll packs lists of 10,000 in batches, starting from nothing and including training, and reports the size per object.
+// BenchmarkPackAll packs lists of 10,000 in batches, starting from nothing and including training,
+// and reports the size per object.
 func BenchmarkPackAll(b *testing.B) {
 	for _, c := range corpora {
 		b.Run(c.name, func(b *testing.B) {

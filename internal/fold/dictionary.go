@@ -17,14 +17,15 @@ const (
 	MaxDictionary = s2.MaxDictSize
 	minDictionary = s2.MinDictSize
 
-	// encoderBytes is the memory that s2 needs to pack with a dictionary: a table of 16,384 positions. Opening needs none.
+	// encoderBytes is the memory that s2 needs to pack with a dictionary: a table of 16,384
+	// positions. Opening needs none.
 	encoderBytes = 2 << 14
 	// decoderBytes is roughly the memory of a Dictionary besides its samples.
 	decoderBytes = 256
 )
 
-// Dictionary is what packed objects of a collection refer to: samples of text that repeats, for s2, or one object, the template, for
-// patches. It is immutable and may be used from any goroutine.
+// Dictionary is what packed objects of a collection refer to: samples of text that repeats, for s2,
+// or one object, the template, for patches. It is immutable and may be used from any goroutine.
 type Dictionary struct {
 	samples []byte   // with spare capacity, so that s2 need not copy them
 	start   uint16   // where an object begins in samples, s2's first guess; templateStart in a template
@@ -57,11 +58,12 @@ func (d *Dictionary) IsTemplate() bool { return d.decoder == nil }
 // Encoded returns the encoding of a template. The caller must not change it.
 func (d *Dictionary) Encoded() []byte { return d.samples }
 
-// TemplateUses is how many objects share parts of a decoded template before it is decoded again. It bounds how far a forbidden write
-// to one of them spreads.
+// TemplateUses is how many objects share parts of a decoded template before it is decoded again. It
+// bounds how far a forbidden write to one of them spreads.
 const TemplateUses = 128 // decoding it takes as long as making several objects
 
-// Decoded returns the argument of the last KeepDecoded. It is nil after TemplateUses calls; kept is false if nothing is kept.
+// Decoded returns the argument of the last KeepDecoded. It is nil after TemplateUses calls; kept is
+// false if nothing is kept.
 func (d *Dictionary) Decoded() (object any, kept bool) {
 	now := d.decoded.Load()
 	switch {
@@ -73,7 +75,8 @@ func (d *Dictionary) Decoded() (object any, kept bool) {
 	return now.object, true
 }
 
-// KeptDecoded returns the argument of the last KeepDecoded without counting a use, for callers that make no object from it.
+// KeptDecoded returns the argument of the last KeepDecoded without counting a use, for callers that
+// make no object from it.
 func (d *Dictionary) KeptDecoded() any {
 	if now := d.decoded.Load(); now != nil {
 		return now.object
@@ -81,7 +84,8 @@ func (d *Dictionary) KeptDecoded() any {
 	return nil
 }
 
-// IsWanted records that a template was needed but not decoded, and reports whether decoding it pays off: every other time.
+// IsWanted records that a template was needed but not decoded, and reports whether decoding it pays
+// off: every other time.
 func (d *Dictionary) IsWanted() bool { return d.missed.Add(1)%2 == 0 }
 
 // KeepDecoded keeps a decoded template, or nothing if object is nil. It reports whether nothing was kept before.
@@ -95,8 +99,9 @@ func (d *Dictionary) KeepDecoded(object any) (first bool) {
 // patchSum is the checksum of a patch's body and its template.
 func (d *Dictionary) patchSum(body []byte) uint32 { return crc32.Update(d.sum, castagnoli, body) }
 
-// newDictionary makes a dictionary from samples. It keeps no reference to them. It returns nil if they are too short or too
-// long, or if start does not leave the eight bytes after it that s2 reads at once.
+// newDictionary makes a dictionary from samples. It keeps no reference to them. It returns nil if
+// they are too short or too long, or if start does not leave the eight bytes after it that s2 reads
+// at once.
 func newDictionary(samples []byte, start int) *Dictionary {
 	if len(samples) < minDictionary || len(samples) > MaxDictionary || start < 0 || start >= len(samples)-8 {
 		return nil
@@ -120,8 +125,8 @@ func (d *Dictionary) AppendTo(b []byte) []byte {
 	return append(binary.LittleEndian.AppendUint16(b, d.start), d.samples...)
 }
 
-// ParseDictionary reads what AppendTo wrote. It keeps no reference to data. Any bytes of valid length are accepted; opening
-// an object with a dictionary other than its own is an error.
+// ParseDictionary reads what AppendTo wrote. It keeps no reference to data. Any bytes of valid
+// length are accepted; opening an object with a dictionary other than its own is an error.
 func ParseDictionary(data []byte) (*Dictionary, error) {
 	if len(data) < 2 {
 		return nil, errors.New("a dictionary of less than two bytes")

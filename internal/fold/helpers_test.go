@@ -28,7 +28,8 @@ func mustOpen(t testing.TB, object Packed, want []byte) {
 	}
 }
 
-// randomObject generates objects that are hard in one way or another: empty, random, repetitive, long, cut out of real ones.
+// randomObject generates objects that are hard in one way or another: empty, random, repetitive,
+// long, cut out of real ones.
 func randomObject(r *rand.Rand, real [][]byte) []byte {
 	out := bytes.Clone(real[r.IntN(len(real))])
 	switch r.IntN(8) {

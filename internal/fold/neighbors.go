@@ -45,8 +45,9 @@ func (p *Packer) expectedWithout(size int) int {
 	return int(float64(size) * ratio)
 }
 
-// AdoptPatches adds patches to the collection if it already has their template, or if enough of objects share the template for that to pay
-// off. It reports which were added. Objects that are not patches are not.
+// AdoptPatches adds patches to the collection if it already has their template, or if enough of
+// objects share the template for that to pay off. It reports which were added. Objects that are not
+// patches are not.
 func (p *Packer) AdoptPatches(objects []Packed) (adopted []bool) {
 	adopted = make([]bool, len(objects))
 	p.mu.Lock()
@@ -77,8 +78,8 @@ func (p *Packer) AdoptPatch(object Packed) (adopted bool) {
 	return true
 }
 
-// patchNeighbors packs neighbors as patches where that takes less memory, registering the templates they need. The others stay zero in the
-// result.
+// patchNeighbors packs neighbors as patches where that takes less memory, registering the templates
+// they need. The others stay zero in the result.
 func (p *Packer) patchNeighbors(objects [][]byte) []Packed {
 	g := grouping{Packer: p, objects: objects, out: make([]Packed, len(objects)), template: p.templates.last}
 	if p.differ == nil {
@@ -97,8 +98,9 @@ type grouping struct {
 	*Packer
 	objects [][]byte
 	out     []Packed
-	// template is that of the last group, which may fit the next objects too. first is the candidate template of a new group, nil if there
-	// is none; members and patches are the group so far, and saved is what the patches save.
+	// template is that of the last group, which may fit the next objects too. first is the
+	// candidate template of a new group, nil if there is none; members and patches are the group so
+	// far, and saved is what the patches save.
 	template *Dictionary
 	first    *Dictionary
 	members  []int

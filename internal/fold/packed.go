@@ -12,15 +12,16 @@ import (
 	"github.com/tidings/tidings/internal/wire/patch"
 )
 
-// MaxOpened bounds the bytes that a compressed object may open to. Larger objects are stored as is, so that bytes from an
-// unknown source cannot ask for more memory than this.
+// MaxOpened bounds the bytes that a compressed object may open to. Larger objects are stored as is,
+// so that bytes from an unknown source cannot ask for more memory than this.
 const MaxOpened = 32 << 20
 
 // ErrCorrupt is wrapped by every error about bytes that do not open to what was packed.
 var ErrCorrupt = errors.New("corrupt packed object")
 
-// The bytes of a Packed begin with its form and the checksum of the opened bytes; for a patch the checksum is over its template and the bytes
-// that follow, which include the checksum of the opened bytes.
+// The bytes of a Packed begin with its form and the checksum of the opened bytes; for a patch the
+// checksum is over its template and the bytes that follow, which include the checksum of the opened
+// bytes.
 const headerSize = 1 + 4
 
 const (
@@ -33,16 +34,16 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Packed is one packed object. It is a small immutable value that may be copied and used from any goroutine. The zero value
-// holds no object.
+// Packed is one packed object. It is a small immutable value that may be copied and used from any
+// goroutine. The zero value holds no object.
 type Packed struct {
 	dict *Dictionary // set for formDictionary and formPatch, where it is a template
 	data string
 }
 
-// FromBytes returns the packed object with these bytes, as returned by Bytes, and the dictionary returned by Dictionary. It
-// keeps no reference to data. It validates what it can without opening the object: bytes that are not a packed object may
-// pass, and then fail to open.
+// FromBytes returns the packed object with these bytes, as returned by Bytes, and the dictionary
+// returned by Dictionary. It keeps no reference to data. It validates what it can without opening
+// the object: bytes that are not a packed object may pass, and then fail to open.
 func FromBytes(dict *Dictionary, data []byte) (Packed, error) {
 	p := Packed{dict: dict, data: string(data)}
 	if _, err := p.opened(); err != nil {
@@ -109,8 +110,8 @@ func blockLen(block []byte) (int, error) {
 	return n, nil
 }
 
-// Open appends the object's bytes to dst and returns the extended slice. Errors wrap ErrCorrupt; the slice is then dst, but
-// memory beyond its end may have been written to.
+// Open appends the object's bytes to dst and returns the extended slice. Errors wrap ErrCorrupt;
+// the slice is then dst, but memory beyond its end may have been written to.
 func (p Packed) Open(dst []byte) ([]byte, error) {
 	n, err := p.opened()
 	if err != nil {
@@ -143,8 +144,8 @@ func (p Packed) patch() (opened int, sum uint32, patch []byte, err error) {
 	return int(n), binary.LittleEndian.Uint32(body[width:]), body[width+4:], nil
 }
 
-// Patch returns the template and the patch of an object stored as a patch, or false if it is packed in another way. The error
-// wraps ErrCorrupt.
+// Patch returns the template and the patch of an object stored as a patch, or false if it is packed
+// in another way. The error wraps ErrCorrupt.
 func (p Packed) Patch() (template *Dictionary, patch []byte, ok bool, err error) {
 	if !p.is(formPatch) || p.dict == nil {
 		return nil, nil, false, nil

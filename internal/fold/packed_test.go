@@ -60,8 +60,8 @@ func TestViewsInsideViews(t *testing.T) {
 	}
 }
 
-// TestBrokenBytes flips each bit of packed objects, and truncates them at each length. They open to nothing but the original: a
-// reference to an equal place elsewhere may be harmless.
+// TestBrokenBytes flips each bit of packed objects, and truncates them at each length. They open to
+// nothing but the original: a reference to an equal place elsewhere may be harmless.
 func TestBrokenBytes(t *testing.T) {
 	objects := corpora[0].make(t, 200, 1)
 	_, withDictionary := trained(t, objects)

@@ -11,11 +11,11 @@ import (
 // minPackable is the length below which objects are stored as is: s2 does not compress less than 32 bytes.
 const minPackable = 32
 
-// Packer packs the objects of one collection. The zero value is ready for use. All methods may be called from any goroutine;
-// a mutex serializes them.
+// Packer packs the objects of one collection. The zero value is ready for use. All methods may be
+// called from any goroutine; a mutex serializes them.
 //
-//  1. Pack packs an object and adds it to the collection. PackAll packs neighbors together, which is better. PackSmaller
-//     repacks together neighbors that were packed one by one.
+//  1. Pack packs an object and adds it to the collection. PackAll packs neighbors together, which
+//     is better. PackSmaller repacks together neighbors that were packed one by one.
 //  2. Release removes an object from the collection. Adopt adds one that was packed elsewhere.
 //  3. Stale tells whether repacking an object saves memory.
 //  4. Stats returns what the collection takes.
@@ -24,8 +24,8 @@ type Packer struct {
 
 	// current is the dictionary for objects not known to resemble others. It is nil until one is worth its memory.
 	current *usage
-	// usages are the dictionaries that objects of the collection need, and the current one. If it is not empty, there is a
-	// current one.
+	// usages are the dictionaries that objects of the collection need, and the current one. If it
+	// is not empty, there is a current one.
 	usages    map[*Dictionary]*usage
 	training  training
 	templates templates
@@ -95,8 +95,8 @@ func (p *Packer) packNear(data []byte, like *Dictionary) Packed {
 	return p.packLike(data, p.usages[like])
 }
 
-// longestPatch returns the maximum length of a patch from template to data, 0 if there should be none. Templates that few objects need get no new
-// ones.
+// longestPatch returns the maximum length of a patch from template to data, 0 if there should be
+// none. Templates that few objects need get no new ones.
 func (p *Packer) longestPatch(data []byte, template *Dictionary) int {
 	if p.differ == nil || p.templates.stale(template) || !mayBePatch(data) {
 		return 0
@@ -104,7 +104,8 @@ func (p *Packer) longestPatch(data []byte, template *Dictionary) int {
 	return p.expectedWithout(len(data))
 }
 
-// PatchNear returns what Pack returns if that is a patch of the template, or else false. The object is in no collection until AdoptPatches adds it.
+// PatchNear returns what Pack returns if that is a patch of the template, or else false. The object
+// is in no collection until AdoptPatches adds it.
 func (p *Packer) PatchNear(data []byte, template *Dictionary) (Packed, bool) {
 	p.mu.Lock()
 	most := p.longestPatch(data, template)
@@ -138,8 +139,9 @@ func (u *usage) expected() float64 {
 	return u.ratio
 }
 
-// PackAll packs neighbors: objects that have more in common than arbitrary ones of the collection, such as those adjacent in key order.
-// They get their own dictionary if that pays off. A good batch has about 500 objects or 2 MiB.
+// PackAll packs neighbors: objects that have more in common than arbitrary ones of the collection,
+// such as those adjacent in key order. They get their own dictionary if that pays off. A good batch
+// has about 500 objects or 2 MiB.
 func (p *Packer) PackAll(objects [][]byte) []Packed {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -149,8 +151,9 @@ func (p *Packer) PackAll(objects [][]byte) []Packed {
 // worthPacking is the fraction that neighbors must shrink to for PackSmaller to repack them.
 const worthPacking = 15. / 16
 
-// PackSmaller is like PackAll, for neighbors in the collection that were packed one by one before. It returns nil if they would not take considerably
-// less memory, including their own dictionary if they get one.
+// PackSmaller is like PackAll, for neighbors in the collection that were packed one by one before.
+// It returns nil if they would not take considerably less memory, including their own dictionary if
+// they get one.
 func (p *Packer) PackSmaller(objects [][]byte, before []Packed) []Packed {
 	size := 0
 	for _, object := range before {
@@ -224,8 +227,9 @@ func (p *Packer) forget(b batch) {
 	p.templates.dropUnused(b.packed)
 }
 
-// Release removes an object, returned by Pack or passed to Adopt, from the collection. Code that still holds it can still
-// open it. If no other object needs its template, Release returns that, else nil.
+// Release removes an object, returned by Pack or passed to Adopt, from the collection. Code that
+// still holds it can still open it. If no other object needs its template, Release returns that,
+// else nil.
 func (p *Packer) Release(old Packed) (unneeded *Dictionary) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -244,8 +248,8 @@ func (p *Packer) Needs(template *Dictionary) bool {
 	return needed
 }
 
-// Adopt adds an object packed elsewhere, for example one read from a file, to the collection. If the packer has no dictionary
-// yet, it continues with that of the object.
+// Adopt adds an object packed elsewhere, for example one read from a file, to the collection. If
+// the packer has no dictionary yet, it continues with that of the object.
 func (p *Packer) Adopt(from Packed) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -260,8 +264,8 @@ func (p *Packer) Adopt(from Packed) {
 	p.countObject(from, +1)
 }
 
-// Stale reports whether repacking the object saves memory: it was packed before there was a dictionary, or with one that
-// too few objects need.
+// Stale reports whether repacking the object saves memory: it was packed before there was a
+// dictionary, or with one that too few objects need.
 func (p *Packer) Stale(object Packed) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -37,7 +37,8 @@ func TestIncompressibleCollection(t *testing.T) {
 	}
 }
 
-// TestTinyObjectsNeedTheDictionary packs objects that s2 alone cannot shrink: the first ones are stale once there is a dictionary.
+// TestTinyObjectsNeedTheDictionary packs objects that s2 alone cannot shrink: the first ones are
+// stale once there is a dictionary.
 func TestTinyObjectsNeedTheDictionary(t *testing.T) {
 	var p Packer
 	objects := corpora[6].make(t, 5000, 1)

@@ -7,14 +7,15 @@ const (
 	sampleTarget = 2 * MaxDictionary
 	minSamples   = 16
 	maxSamples   = 512
-	// maxSample is the size up to which an encoded object is sampled; a dictionary would hold only a part of a larger one.
+	// maxSample is the size up to which an encoded object is sampled; a dictionary would hold only
+	// a part of a larger one.
 	maxSample = 256 << 10
 	// heldOut is how many objects of a batch measure the worth of a dictionary.
 	heldOut = 16
 )
 
-// reservoir holds a random sample of what was packed since it was empty. Samples are kept packed: while they are also in the
-// collection, they take no memory.
+// reservoir holds a random sample of what was packed since it was empty. Samples are kept packed:
+// while they are also in the collection, they take no memory.
 type reservoir struct {
 	kept   []Packed
 	opened int // opened size of the kept ones

@@ -8,20 +8,23 @@ import (
 const (
 	// maxTemplate is the size up to which an encoded object may be a template.
 	maxTemplate = 64 << 10
-	// longestPatch bounds a patch to 1/longestPatch of its object. A longer one means that the template is of another kind.
+	// longestPatch bounds a patch to 1/longestPatch of its object. A longer one means that the
+	// template is of another kind.
 	longestPatch = 4
 )
 
-// Differ appends a patch to dst that turns base into data, both encoded objects. It returns false if they have little in common: if the patch
-// would take more than most bytes. The patch must be exact: an error shows only when the bytes are asked for, not when the object is
-// made from the decoded template. The packer calls it with its lock held: it must not panic or call the packer.
+// Differ appends a patch to dst that turns base into data, both encoded objects. It returns false
+// if they have little in common: if the patch would take more than most bytes. The patch must be
+// exact: an error shows only when the bytes are asked for, not when the object is made from the
+// decoded template. The packer calls it with its lock held: it must not panic or call the packer.
 type Differ func(dst, base, data []byte, most int) ([]byte, bool)
 
-// SetDiffer makes the packer store objects as patches of others where that takes less memory. Call it before packing anything.
+// SetDiffer makes the packer store objects as patches of others where that takes less memory. Call
+// it before packing anything.
 func (p *Packer) SetDiffer(differ Differ) { p.differ = differ }
 
-// Patch packs an encoded object as a patch of a template. It returns false if the two have little in common or are too large. The object is in no
-// collection until Packer.AdoptPatches adds it.
+// Patch packs an encoded object as a patch of a template. It returns false if the two have little
+// in common or are too large. The object is in no collection until Packer.AdoptPatches adds it.
 func (d *Dictionary) Patch(differ Differ, data []byte) (Packed, bool) {
 	if !d.IsTemplate() || !mayBePatch(d.samples) || !mayBePatch(data) {
 		return Packed{}, false
@@ -108,7 +111,8 @@ func (t *templates) dropUnused(objects []Packed) {
 	}
 }
 
-// stale reports whether so few objects need the template that it takes more memory than it saves. An unregistered one is stale.
+// stale reports whether so few objects need the template that it takes more memory than it saves.
+// An unregistered one is stale.
 func (t *templates) stale(d *Dictionary) bool { return t.objects[d] < minPatches }
 
 // countStale adds (+1) or removes (-1) a template with this many objects, if they are too few.

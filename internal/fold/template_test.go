@@ -122,7 +122,8 @@ func TestOtherOrderOfFields(t *testing.T) {
 	}
 }
 
-// TestThinTemplatesGo releases all but a few patches of a template. These are stale, and the template is freed when they are repacked.
+// TestThinTemplatesGo releases all but a few patches of a template. These are stale, and the
+// template is freed when they are repacked.
 func TestThinTemplatesGo(t *testing.T) {
 	objects := ofOwner(t, 10)
 	p, packed := patched(t, objects)
@@ -244,8 +245,9 @@ func TestBrokenPatches(t *testing.T) {
 	}
 }
 
-// TestPatchesOfAnyLength shortens a length within an object, so that applying the patch temporarily needs more room than the object has, for
-// each length of the object, including size classes of the allocator.
+// TestPatchesOfAnyLength shortens a length within an object, so that applying the patch temporarily
+// needs more room than the object has, for each length of the object, including size classes of the
+// allocator.
 func TestPatchesOfAnyLength(t *testing.T) {
 	pod := func(name, message int) []byte {
 		return marshalAll(t, []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: strings.Repeat("n", name)}, Status: corev1.PodStatus{Message: strings.Repeat("m", message)}}})[0]

@@ -7,8 +7,9 @@ import (
 )
 
 const (
-	// trainFrom is the opened size of the collection at which its first dictionary is trained. The dictionary and its tables take
-	// up to 64 KiB then, and save about a fifth of the collection's bytes.
+	// trainFrom is the opened size of the collection at which its first dictionary is trained. The
+	// dictionary and its tables take up to 64 KiB then, and save about a fifth of the collection's
+	// bytes.
 	trainFrom = 256 << 10
 	// sampleFrom is the size at which sampling for that begins.
 	sampleFrom = trainFrom / 4
@@ -23,25 +24,28 @@ const (
 	worse = 1.2
 	// better is the fraction that the packed size must shrink to for another dictionary to be used.
 	better = 0.98
-	// serveBadly is how many times worse than samples an object may pack with the dictionary of one that it resembles before
-	// the current one is tried too.
+	// serveBadly is how many times worse than samples an object may pack with the dictionary of one
+	// that it resembles before the current one is tried too.
 	serveBadly = 1.5
 
-	// freeDictionaries may be in use at any size of the collection. Beyond that, all together may take 1/maxShare of its bytes.
+	// freeDictionaries may be in use at any size of the collection. Beyond that, all together may
+	// take 1/maxShare of its bytes.
 	freeDictionaries = 3
 	maxShare         = 16
-	// staleBelow is how many bytes of objects a dictionary other than the current one must serve to be worth its memory.
+	// staleBelow is how many bytes of objects a dictionary other than the current one must serve to
+	// be worth its memory.
 	staleBelow = 256 << 10
 )
 
-// training decides when to look for a better current dictionary: when as much was packed as the collection holds, because it
-// has grown or its objects have changed; and when objects pack worse than they did.
+// training decides when to look for a better current dictionary: when as much was packed as the
+// collection holds, because it has grown or its objects have changed; and when objects pack worse
+// than they did.
 type training struct {
 	samples reservoir // of what was packed since the last attempt
 	since   int64     // bytes packed since then
 	next    int64     // value of since at which the next attempt is due; 0 is as soon as the collection is large enough
-	// backoff is how many times the collection's bytes are packed before the next attempt: 1 after a success, doubled after
-	// each failure.
+	// backoff is how many times the collection's bytes are packed before the next attempt: 1 after
+	// a success, doubled after each failure.
 	backoff int64
 	urgent  bool  // objects pack worse than they did: the next attempt waits only for samples of them
 	ratio   ratio // of what was packed with the current dictionary recently
@@ -76,8 +80,8 @@ func (t *training) checkRatio(p *Packer) {
 	t.urgent, t.since, t.next = true, 0, min(ratioWindow, p.forDictionaries())
 }
 
-// train makes a dictionary from half of the samples, and measures on the others whether it pays off. If not, the ratio that
-// these have now becomes the one to expect.
+// train makes a dictionary from half of the samples, and measures on the others whether it pays
+// off. If not, the ratio that these have now becomes the one to expect.
 func (t *training) train(p *Packer) {
 	made, held := t.samples.split()
 	objects := openAll(held)
@@ -92,8 +96,8 @@ func (t *training) train(p *Packer) {
 	p.dropEncoders()
 }
 
-// trainFor returns a dictionary for a batch of objects, or nil if it does not pay off. The first one becomes the current
-// one.
+// trainFor returns a dictionary for a batch of objects, or nil if it does not pay off. The first
+// one becomes the current one.
 func (p *Packer) trainFor(batch [][]byte) *usage {
 	made, held := chooseSamples(&p.rng, batch)
 	own := p.tryDictionary(made, held, int64(totalLen(batch)))
@@ -103,8 +107,8 @@ func (p *Packer) trainFor(batch [][]byte) *usage {
 	return own
 }
 
-// tryDictionary makes a dictionary from made. It registers and returns it if using it pays off for this many bytes of objects like
-// those held out, else it returns nil.
+// tryDictionary makes a dictionary from made. It registers and returns it if using it pays off for
+// this many bytes of objects like those held out, else it returns nil.
 func (p *Packer) tryDictionary(made, held [][]byte, bytes int64) *usage {
 	if len(held) == 0 || bytes < trainFrom || !p.mayGrow(bytes) {
 		return nil
@@ -140,8 +144,8 @@ func (u *usage) ratioOf(objects [][]byte) float64 {
 	return float64(packed) / float64(max(1, totalLen(objects)))
 }
 
-// concatenate makes a dictionary of at most size bytes by concatenating objects. No object gets more than a quarter of it.
-// It returns nil if there is not enough to make one.
+// concatenate makes a dictionary of at most size bytes by concatenating objects. No object gets
+// more than a quarter of it. It returns nil if there is not enough to make one.
 func concatenate(objects [][]byte, size int) *Dictionary {
 	var samples []byte
 	start := 0

@@ -17,9 +17,10 @@ const (
 
 var fingerprintSeed = maphash.MakeSeed()
 
-// Fingerprint is a hash of an object's contents: its exported fields, recursively. It calls no code of the object's type, which
-// could panic or encode the same object in several ways; the order of a map's entries does not matter. Unexported fields, where types
-// keep caches, do not count, and neither do changes there. The fingerprint of an object with too many values is 0.
+// Fingerprint is a hash of an object's contents: its exported fields, recursively. It calls no code
+// of the object's type, which could panic or encode the same object in several ways; the order of a
+// map's entries does not matter. Unexported fields, where types keep caches, do not count, and
+// neither do changes there. The fingerprint of an object with too many values is 0.
 func Fingerprint(obj any) uint64 {
 	w := walk{left: fingerprintValues}
 	sum := w.value(reflect.ValueOf(obj), fingerprintDepth)

@@ -69,7 +69,8 @@ func TestFingerprintOfWhatRefersToItself(t *testing.T) {
 	Fingerprint(u) // returns
 }
 
-// TestFingerprintIsBounded uses an object that refers to itself in two ways, so that a walk would never end, and a large Secret.
+// TestFingerprintIsBounded uses an object that refers to itself in two ways, so that a walk would
+// never end, and a large Secret.
 func TestFingerprintIsBounded(t *testing.T) {
 	type node struct{ Left, Right *node }
 	n := &node{}

@@ -1,10 +1,12 @@
-// Package guard finds writes to objects that are shared and read-only. It compares fingerprints of their contents, of a few objects at a time, so that
-// it is cheap enough for production. It knows no informer: whoever uses it says when objects come, change and are delivered.
+// Package guard finds writes to objects that are shared and read-only. It compares fingerprints of
+// their contents, of a few objects at a time, so that it is cheap enough for production. It knows
+// no informer: whoever uses it says when objects come, change and are delivered.
 //
 //  1. Sampled and Watch compare an object before and after one in EveryDelivery calls of a handler.
 //  2. Keep holds one in EveryChange objects that have changed, and looks at it again when Kept others have come.
-//  3. Arriving, Listed, Changing, Forget and Visit work by time: they remember the fingerprints of up to Prints objects, without keeping these
-//     alive, and look at each again when it is replaced, and every few minutes.
+//  3. Arriving, Listed, Changing, Forget and Visit work by time: they remember the fingerprints of
+//     up to Prints objects, without keeping these alive, and look at each again when it is
+//     replaced, and every few minutes.
 package guard
 
 import (
@@ -27,8 +29,8 @@ type Finding struct {
 	Handler string
 }
 
-// Sampler looks for writes. Its methods may be called from any goroutine; no lock is held while they call a function. The methods of a nil Sampler do
-// nothing.
+// Sampler looks for writes. Its methods may be called from any goroutine; no lock is held while
+// they call a function. The methods of a nil Sampler do nothing.
 type Sampler struct {
 	report  func(Finding)
 	current func(object.Key) (object.Object, bool)
@@ -40,14 +42,16 @@ type Sampler struct {
 	prints  prints
 }
 
-// sample is a kept object with its key and fingerprint when it was taken. The methods of one that was written to may panic.
+// sample is a kept object with its key and fingerprint when it was taken. The methods of one that
+// was written to may panic.
 type sample struct {
 	key object.Key
 	obj object.Object
 	sum uint64
 }
 
-// New returns a Sampler that calls report for what it finds. current returns the object that is in the cache now, if it is in memory.
+// New returns a Sampler that calls report for what it finds. current returns the object that is in
+// the cache now, if it is in memory.
 func New(report func(Finding), current func(object.Key) (object.Object, bool)) *Sampler {
 	return &Sampler{report: report, current: current, prints: newPrints()}
 }
@@ -65,8 +69,8 @@ func (s *Sampler) Watch(obj object.Object, key object.Key) func(handler string) 
 	}
 }
 
-// Keep counts n changes, the last of which brings obj, before anybody else can have it. One in EveryChange is kept, and the object whose place it
-// takes is checked.
+// Keep counts n changes, the last of which brings obj, before anybody else can have it. One in
+// EveryChange is kept, and the object whose place it takes is checked.
 func (s *Sampler) Keep(obj object.Object, n int) {
 	if s == nil || !s.due(n) {
 		return

@@ -65,7 +65,8 @@ func (c *cache) change(i int) settings {
 
 func write(o object.Object) { o.(settings).Data = map[string]string{"written": "to"} }
 
-// TestGuardChecksEverySampleOnce writes to every remembered object: each write is reported once, when the sample is replaced or at the end.
+// TestGuardChecksEverySampleOnce writes to every remembered object: each write is reported once,
+// when the sample is replaced or at the end.
 func TestGuardChecksEverySampleOnce(t *testing.T) {
 	var found []Finding
 	g := newSampler(&found)
@@ -180,7 +181,8 @@ func TestEveryWriteToASmallCacheIsFound(t *testing.T) {
 	})
 }
 
-// TestWritesToLargeCaches measures what the README claims: the probability that one write to an object of a cache of a given size is found.
+// TestWritesToLargeCaches measures what the README claims: the probability that one write to an
+// object of a cache of a given size is found.
 func TestWritesToLargeCaches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(1, 2))

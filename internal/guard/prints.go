@@ -10,9 +10,11 @@ import (
 )
 
 const (
-	// Prints is how many fingerprints are remembered at a time. In a cache of no more objects, those of all of them can be.
+	// Prints is how many fingerprints are remembered at a time. In a cache of no more objects,
+	// those of all of them can be.
 	Prints = 128
-	// lookEvery is the minimum mean interval between looks, and takeEvery the minimum interval between fingerprints of changed objects.
+	// lookEvery is the minimum mean interval between looks, and takeEvery the minimum interval
+	// between fingerprints of changed objects.
 	lookEvery = time.Second
 	takeEvery = time.Second / 2
 	// most is how many looks may be made up for after a silence.
@@ -28,8 +30,8 @@ type prints struct {
 	looked, taken time.Time // when the last look was due, and the last fingerprint of a changed object was taken
 }
 
-// print is the fingerprint of an object at an address, which does not keep it alive. An address is only compared while it cannot belong to a later
-// object of the same key: see Forget.
+// print is the fingerprint of an object at an address, which does not keep it alive. An address is
+// only compared while it cannot belong to a later object of the same key: see Forget.
 type print struct {
 	sum     uint64
 	address uintptr
@@ -71,8 +73,9 @@ func (p *prints) remove(key object.Key) {
 	p.order = p.order[:last]
 }
 
-// Arriving says that obj is about to be in the cache, before anybody else can have it. At most twice a second its fingerprint is remembered. If that
-// needs the place of another, that is looked at first.
+// Arriving says that obj is about to be in the cache, before anybody else can have it. At most
+// twice a second its fingerprint is remembered. If that needs the place of another, that is looked
+// at first.
 func (s *Sampler) Arriving(key object.Key, obj object.Object) {
 	if s == nil || !s.dueByTime() {
 		return
@@ -109,8 +112,8 @@ func (s *Sampler) remember(key object.Key, obj object.Object) {
 	}
 }
 
-// Listed says that n objects are about to be in the cache, before anybody else can have them. The present ones are looked at, and the fingerprints of
-// some new ones, spread evenly, are remembered.
+// Listed says that n objects are about to be in the cache, before anybody else can have them. The
+// present ones are looked at, and the fingerprints of some new ones, spread evenly, are remembered.
 func (s *Sampler) Listed(objects iter.Seq2[object.Key, object.Object], n int) {
 	if s == nil || n == 0 {
 		return
@@ -153,7 +156,8 @@ func (s *Sampler) watches(key object.Key) bool {
 	return ok
 }
 
-// Changing says that the object under key is about to be replaced or deleted. If its fingerprint is remembered, it is looked at for the last time.
+// Changing says that the object under key is about to be replaced or deleted. If its fingerprint is
+// remembered, it is looked at for the last time.
 func (s *Sampler) Changing(key object.Key) {
 	if s == nil || !s.watches(key) {
 		return
@@ -164,8 +168,9 @@ func (s *Sampler) Changing(key object.Key) {
 	s.prints.remove(key)
 }
 
-// Forget drops the fingerprints of objects that are no longer in the cache, after a list or another change that Changing was not called for.
-// Without it, a later object of the same key could be at the address of one that is gone.
+// Forget drops the fingerprints of objects that are no longer in the cache, after a list or another
+// change that Changing was not called for. Without it, a later object of the same key could be at
+// the address of one that is gone.
 func (s *Sampler) Forget() {
 	if s == nil {
 		return
@@ -180,7 +185,8 @@ func (s *Sampler) Forget() {
 	}
 }
 
-// Visit looks at as many objects as the time since the last Visit allows, one after the other. Call it whenever there is an occasion.
+// Visit looks at as many objects as the time since the last Visit allows, one after the other. Call
+// it whenever there is an occasion.
 func (s *Sampler) Visit() {
 	if s == nil {
 		return

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// equivalentText has one line for each mutant without an effect that a test could observe, in the format of reports, with the reason
-// above it. A line with the name of a file, or of a file and a function in it, applies to all mutants in there.
+// equivalentText has one line for each mutant without an effect that a test could observe, in the
+// format of reports, with the reason above it. A line with the name of a file, or of a file and a
+// function in it, applies to all mutants in there.
 //
 //go:embed equivalent.txt
 var equivalentText string

@@ -3,9 +3,11 @@
 //	go run ./internal/mutants -n 40 ./store            # 40 random mutants of store, against its own tests
 //	go run ./internal/mutants -tests . ./internal/engine
 //
-// The source tree is not changed: mutated files replace the originals through the go command's -overlay flag. Most mutants are compiled
-// together, each with a switch, and a mutant that is switched on is only run against the tests that reach it. Mutants that do not compile
-// do not count. Mutants known to change nothing but speed, or nothing at all, are listed in equivalent.txt.
+// The source tree is not changed: mutated files replace the originals through the go command's
+// -overlay flag. Most mutants are compiled together, each with a switch, and a mutant that is
+// switched on is only run against the tests that reach it. Mutants that do not compile do not
+// count. Mutants known to change nothing but speed, or nothing at all, are listed in
+// equivalent.txt.
 package main
 
 import (

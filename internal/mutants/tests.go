@@ -49,7 +49,8 @@ func (b *built) testsOf(p program) []test {
 	return all
 }
 
-// build compiles mutants together, and determines which tests reach which. It also returns those that do not compile in this form.
+// build compiles mutants together, and determines which tests reach which. It also returns those
+// that do not compile in this form.
 func (t *trial) build(ctx context.Context, mutants []mutant) (b *built, refused []mutant, err error) {
 	for round := 0; ; round++ {
 		dir := filepath.Join(t.dir, fmt.Sprint("round", round))
@@ -125,7 +126,8 @@ func writeOverlay(dir string, files map[string][]byte) (string, error) {
 	return overlay, os.WriteFile(overlay, text, 0o644)
 }
 
-// testPrograms compiles the test binaries of all packages whose tests are used. An error comes with the output of the go command.
+// testPrograms compiles the test binaries of all packages whose tests are used. An error comes with
+// the output of the go command.
 func (t *trial) testPrograms(ctx context.Context, dir, overlay string) ([]program, []byte, error) {
 	var programs []program
 	for i, pkg := range strings.Fields(t.tests) {
@@ -143,8 +145,8 @@ func (t *trial) testPrograms(ctx context.Context, dir, overlay string) ([]progra
 	return programs, nil, nil
 }
 
-// reach runs each test alone, to determine which mutants it reaches and how long it takes. Tests that fail without a mutant are
-// dropped.
+// reach runs each test alone, to determine which mutants it reaches and how long it takes. Tests
+// that fail without a mutant are dropped.
 func (t *trial) reach(ctx context.Context, b *built, programs []program) error {
 	for _, p := range programs {
 		out, err := p.command(ctx, "-test.list", "^(Test|Fuzz|Example)").Output()

@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// toggle is a mutant that can be switched on at run time, so that many mutants are compiled at once. Toggles are nested like the code that
-// they change.
+// toggle is a mutant that can be switched on at run time, so that many mutants are compiled at
+// once. Toggles are nested like the code that they change.
 type toggle struct {
 	start, end int // of the code between the edits
 	edits      []edit
 }
 
-// edit replaces the code from start to end with text, in which $ stands for the number of the mutant. Edits contain no line breaks, so that
-// line numbers are preserved.
+// edit replaces the code from start to end with text, in which $ stands for the number of the
+// mutant. Edits contain no line breaks, so that line numbers are preserved.
 type edit struct {
 	start, end int
 	text       string

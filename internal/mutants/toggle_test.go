@@ -48,7 +48,8 @@ func main() {
 }
 `
 
-// TestToggles compiles mutants together, runs the program with each of them, and compares it with a program that has that mutant alone.
+// TestToggles compiles mutants together, runs the program with each of them, and compares it with a
+// program that has that mutant alone.
 func TestToggles(t *testing.T) {
 	writeModule(t, map[string]string{"go.mod": "module p\n\ngo 1.26\n", "p.go": toggled})
 	all, name, err := find(t.Context(), ".")

@@ -60,8 +60,8 @@ func (r *result) count(o outcome, m mutant) {
 	}
 }
 
-// run tries the mutants, and prints survivors as it goes. Mutants that can be switched on are compiled together, the others one by
-// one.
+// run tries the mutants, and prints survivors as it goes. Mutants that can be switched on are
+// compiled together, the others one by one.
 func (t *trial) run(ctx context.Context, mutants []mutant) (*result, error) {
 	var r result
 	var pending, single []mutant

@@ -22,17 +22,19 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// Encoded is implemented by objects that a Storage keeps encoded. They are decoded only if a client wants another encoding.
+// Encoded is implemented by objects that a Storage keeps encoded. They are decoded only if a client
+// wants another encoding.
 type Encoded interface {
 	object.Object
-	// Encoding returns the object's bytes as they are in a list, and whether they are protobuf; otherwise they are JSON.
+	// Encoding returns the object's bytes as they are in a list, and whether they are protobuf;
+	// otherwise they are JSON.
 	Encoding() (data []byte, isProtobuf bool)
 	// WithResourceVersion returns the object with another version.
 	WithResourceVersion(version string) object.Object
 }
 
-// ErrLossy is the error for an object that cannot be decoded without losing something, because the server that encoded it knows more than
-// this program.
+// ErrLossy is the error for an object that cannot be decoded without losing something, because the
+// server that encoded it knows more than this program.
 var ErrLossy = errors.New("the object has parts that this program does not know")
 
 // Encode encodes an object, or a Status or another object that is not of the resource, as a response of its own.
@@ -59,7 +61,8 @@ func (e Encoding) encodeEncoded(o Encoded) ([]byte, error) {
 	return e.encode(e.Object(opened))
 }
 
-// open decodes as much of an object as the client wants. It returns ErrLossy if encoding the result would not yield the same bytes.
+// open decodes as much of an object as the client wants. It returns ErrLossy if encoding the result
+// would not yield the same bytes.
 func (e Encoding) open(o Encoded) (object.Object, error) {
 	if !e.Partial {
 		return e.Resource.decode(o)

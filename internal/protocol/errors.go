@@ -44,8 +44,8 @@ func TooOld(version, oldest uint64) *apierrors.StatusError {
 // Expired is the error for a read at a version that is too old; errors.Is(err, ErrCompacted) is true.
 func Expired() error { return expired("") }
 
-// expired is the error for a list at a version that is too old. A client that was reading page by page gets a token with which
-// to read the rest at the latest version.
+// expired is the error for a list at a version that is too old. A client that was reading page by
+// page gets a token with which to read the rest at the latest version.
 func expired(start string) error {
 	if start == "" {
 		return joinCompacted(apierrors.NewResourceExpired("The resourceVersion for the provided list is too old."))
@@ -65,8 +65,9 @@ type compactedError struct{ *apierrors.StatusError }
 
 func (e compactedError) Unwrap() []error { return []error{e.StatusError, ErrCompacted} }
 
-// notAcceptable is the error for a client that accepts nothing that the server can write. A real server handles built-in and
-// custom resources with different libraries, which have different messages.
+// notAcceptable is the error for a client that accepts nothing that the server can write. A real
+// server handles built-in and custom resources with different libraries, which have different
+// messages.
 func notAcceptable(builtIn bool) error {
 	status := metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable,

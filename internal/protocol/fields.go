@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Fields returns the fields of an object that field selectors may use. An encoded object is decoded only for a field that cannot be found
-// in its bytes.
+// Fields returns the fields of an object that field selectors may use. An encoded object is decoded
+// only for a field that cannot be found in its bytes.
 func (r *ResourceType) Fields(o object.Object) fields.Fields {
 	if encoded, ok := o.(Encoded); ok {
 		return &lazyFields{object: encoded, resource: r}

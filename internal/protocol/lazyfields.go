@@ -47,7 +47,8 @@ func (f *lazyFields) find(field string) (value string, found bool) {
 	return textAt(data, path)
 }
 
-// textAt returns a text in a message, by its field numbers; "" if it is missing. It returns false for a malformed message.
+// textAt returns a text in a message, by its field numbers; "" if it is missing. It returns false
+// for a malformed message.
 func textAt(data []byte, path []protowire.Number) (string, bool) {
 	for _, number := range path {
 		var found []byte

@@ -29,8 +29,9 @@ func (e Encoding) CheckList() error {
 	return nil
 }
 
-// WriteList writes a list. In protobuf it holds the encoded items that are not kept encoded in memory, and an error comes before the
-// first write unless it is the writer's. In JSON it does not, and an error may come between items.
+// WriteList writes a list. In protobuf it holds the encoded items that are not kept encoded in
+// memory, and an error comes before the first write unless it is the writer's. In JSON it does not,
+// and an error may come between items.
 func (e Encoding) WriteList(w io.Writer, items []runtime.Object, m metav1.ListMeta) error {
 	switch e.Media {
 	case Protobuf:
@@ -92,7 +93,8 @@ func (e Encoding) writeJSONList(w io.Writer, items []runtime.Object, m metav1.Li
 	return err
 }
 
-// jsonListMeta returns the metadata of a list. That of custom resources always has a continue token, which may be empty.
+// jsonListMeta returns the metadata of a list. That of custom resources always has a continue
+// token, which may be empty.
 func (e Encoding) jsonListMeta(m metav1.ListMeta) ([]byte, error) {
 	if e.Partial || e.Resource.BuiltIn {
 		return json.Marshal(m)

@@ -15,8 +15,8 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// TestListsEqualUpstreams encodes a list of every built-in kind item by item, and compares the bytes with what apimachinery's encoder
-// makes of the list.
+// TestListsEqualUpstreams encodes a list of every built-in kind item by item, and compares the
+// bytes with what apimachinery's encoder makes of the list.
 func TestListsEqualUpstreams(t *testing.T) {
 	remaining, checked := int64(3), 0
 	m := metav1.ListMeta{ResourceVersion: "7", Continue: "next", RemainingItemCount: &remaining}

@@ -26,9 +26,9 @@ type Encoding struct {
 	Resource *ResourceType
 }
 
-// Negotiate picks the first media type of an Accept header that can be written. Custom resources cannot be written in protobuf, streams
-// not in YAML, and nothing as a Table or in CBOR. r is nil for what is not of a resource. The Encoding is valid with an error, too: it is
-// that of the error.
+// Negotiate picks the first media type of an Accept header that can be written. Custom resources
+// cannot be written in protobuf, streams not in YAML, and nothing as a Table or in CBOR. r is nil
+// for what is not of a resource. The Encoding is valid with an error, too: it is that of the error.
 func Negotiate(accept string, r *ResourceType, stream bool) (Encoding, error) {
 	e := Encoding{Resource: r}
 	if accept == "" {

@@ -14,7 +14,8 @@ type Target struct {
 	Subresource string // such as "status"
 }
 
-// ParsePath parses /api/v1/… and /apis/group/version/… paths. It returns false for others, which are not for a resource.
+// ParsePath parses /api/v1/… and /apis/group/version/… paths. It returns false for others, which
+// are not for a resource.
 func ParsePath(path string) (t Target, ok bool) {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	switch {

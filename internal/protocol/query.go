@@ -45,7 +45,8 @@ type Selection struct {
 	Options   *internalversion.ListOptions
 }
 
-// NewSelection decodes and validates the options of a list, watch or deletecollection. noWatchList rejects initial events.
+// NewSelection decodes and validates the options of a list, watch or deletecollection. noWatchList
+// rejects initial events.
 func NewSelection(r *ResourceType, t Target, query url.Values, watch, noWatchList bool) (*Selection, error) {
 	options := &internalversion.ListOptions{}
 	if err := DecodeQuery(query, options); err != nil {

@@ -45,8 +45,8 @@ type Page struct {
 	Remaining *int64 // the number of objects after the page; nil if unknown
 }
 
-// ListPage returns the page of a list that a selection's options ask for. A version that is too old is a StatusError for which
-// errors.Is(err, ErrCompacted) is true.
+// ListPage returns the page of a list that a selection's options ask for. A version that is too old
+// is a StatusError for which errors.Is(err, ErrCompacted) is true.
 func ListPage(ctx context.Context, s Storage, selection *Selection) (Page, error) {
 	at, start, err := position(ctx, s, selection)
 	if err != nil {

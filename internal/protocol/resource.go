@@ -18,7 +18,8 @@ type ResourceType struct {
 	Namespaced bool
 	// BuiltIn resources have a Go type in client-go's scheme and can be served in protobuf.
 	BuiltIn bool
-	// SelectableFields are the paths, such as ".spec.color", of a custom resource's fields that field selectors may use.
+	// SelectableFields are the paths, such as ".spec.color", of a custom resource's fields that
+	// field selectors may use.
 	SelectableFields []string
 }
 

@@ -9,13 +9,14 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// Storage holds the objects of one resource and the history of their changes. Versions are those of the API; they grow with each change of
-// any resource. Everything that a Storage returns is read-only. Its methods may be called from any goroutine.
+// Storage holds the objects of one resource and the history of their changes. Versions are those of
+// the API; they grow with each change of any resource. Everything that a Storage returns is
+// read-only. Its methods may be called from any goroutine.
 type Storage interface {
 	// Version returns the version up to which everything is known.
 	Version() uint64
-	// MostRecent returns a version that the storage has reached and that is no older than any that a client could have seen before the
-	// call.
+	// MostRecent returns a version that the storage has reached and that is no older than any that
+	// a client could have seen before the call.
 	MostRecent(ctx context.Context) (uint64, error)
 	// Reach waits a moment for a version that does not exist yet. It returns a TooLarge error if that does not come.
 	Reach(ctx context.Context, version uint64) error
@@ -68,8 +69,8 @@ type Tail struct {
 // FreshPatience is how long a read waits for a version that does not exist yet.
 const FreshPatience = 3 * time.Second
 
-// Reach implements Storage.Reach. current returns the present version, and a channel that is closed when it changes; ended ends
-// the wait with ErrCut.
+// Reach implements Storage.Reach. current returns the present version, and a channel that is closed
+// when it changes; ended ends the wait with ErrCut.
 func Reach(ctx context.Context, version uint64, current func() (uint64, <-chan struct{}), ended <-chan struct{}) error {
 	timer := time.NewTimer(FreshPatience)
 	defer timer.Stop()

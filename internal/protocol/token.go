@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// tokenVersion marks the form of continue tokens, which is that of an API server: a client may get a page here and the next there.
+// tokenVersion marks the form of continue tokens, which is that of an API server: a client may get
+// a page here and the next there.
 const tokenVersion = "meta.k8s.io/v1"
 
 // Token says where the next page of a list starts.

@@ -52,8 +52,8 @@ type WatchOptions struct {
 	Ended, Shutdown <-chan struct{}
 }
 
-// Watch serves a watch until it ends. An error before Sink.Start is to be sent as the response. Later it is ErrCut, or an error of
-// the sink; nil is a clean end.
+// Watch serves a watch until it ends. An error before Sink.Start is to be sent as the response.
+// Later it is ErrCut, or an error of the sink; nil is a clean end.
 func Watch(ctx context.Context, s Storage, selection *Selection, options WatchOptions, sink Sink) error {
 	w := &watcher{storage: s, selection: selection, options: options, sink: sink, timeout: options.Timeout}
 	w.allowBookmarks = selection.Options.AllowWatchBookmarks && !options.NoBookmarks

@@ -6,8 +6,9 @@ import (
 	"regexp"
 )
 
-// Decoding returns an error from decoding an object without the parts of its text that may quote the object: any object may be a Secret, or contain
-// one. errors.Is and errors.As find in it what they find in err, unless err panics, like a nil pointer that a method of the type has returned.
+// Decoding returns an error from decoding an object without the parts of its text that may quote
+// the object: any object may be a Secret, or contain one. errors.Is and errors.As find in it what
+// they find in err, unless err panics, like a nil pointer that a method of the type has returned.
 func Decoding(err error) (redacted error) {
 	defer func() {
 		if recover() != nil {

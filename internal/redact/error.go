@@ -11,9 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Error returns the text of an error about the resource. Errors from the server, the network and contexts are returned in
-// full. All others may be decoding errors, which may quote the data: those about Secrets are withheld, and in those about other
-// resources the quoted parts are, since any object may contain a Secret.
+// Error returns the text of an error about the resource. Errors from the server, the network and
+// contexts are returned in full. All others may be decoding errors, which may quote the data: those
+// about Secrets are withheld, and in those about other resources the quoted parts are, since any
+// object may contain a Secret.
 func Error(resource schema.GroupResource, err error) string {
 	switch {
 	case QuotesNoData(err):

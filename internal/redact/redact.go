@@ -153,7 +153,8 @@ func identity(v any) string {
 	return namespace + "/" + name
 }
 
-// minSearchLength is the minimum length of values for which annotations are searched. Shorter ones would be found everywhere.
+// minSearchLength is the minimum length of values for which annotations are searched. Shorter ones
+// would be found everywhere.
 const minSearchLength = 6
 
 // annotations redacts the annotations, of an object that contains a Secret, that repeat one of the Secret's values.

@@ -57,8 +57,8 @@ func (s state) entries(v, other any, encoded bool) any {
 	return clean
 }
 
-// placeholder returns the replacement for a value: "[redacted, 12 bytes]", or "[redacted, 12 bytes, changed]" in the later state
-// if the earlier one has another value there.
+// placeholder returns the replacement for a value: "[redacted, 12 bytes]", or "[redacted, 12 bytes,
+// changed]" in the later state if the earlier one has another value there.
 func (s state) placeholder(v, other any, encoded bool) any {
 	if v == nil {
 		return nil
@@ -83,7 +83,8 @@ func length(text string, encoded bool) int {
 	return len(text)
 }
 
-// secretValues appends to found the values that must not appear anywhere else in the Secret, both as they are and decoded.
+// secretValues appends to found the values that must not appear anywhere else in the Secret, both
+// as they are and decoded.
 func secretValues(found []string, m map[string]any) []string {
 	for name, v := range m {
 		found = valuesOf(found, name, v)

@@ -12,12 +12,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// parseBudget limits how many bytes of strings in one object are parsed and written. Strings can be nested, and YAML aliases repeat
-// content without repeating its bytes, so a small malicious object could otherwise take forever.
+// parseBudget limits how many bytes of strings in one object are parsed and written. Strings can be
+// nested, and YAML aliases repeat content without repeating its bytes, so a small malicious object
+// could otherwise take forever.
 const parseBudget = 8 << 20
 
-// text redacts a string that contains objects as JSON or YAML. A string that seems to contain a Secret but cannot be parsed is replaced
-// as a whole; so is one that is compressed, since its contents are unknown.
+// text redacts a string that contains objects as JSON or YAML. A string that seems to contain a
+// Secret but cannot be parsed is replaced as a whole; so is one that is compressed, since its
+// contents are unknown.
 func (s state) text(text, other string) (clean any, changed bool) {
 	if isCompressed(text) {
 		return s.placeholder(text, other, false), true
@@ -59,7 +61,8 @@ func (s state) clean(text, other string) any {
 	return written
 }
 
-// parse parses the objects in a string: one JSON document, or any number of YAML documents. It returns nil for other text.
+// parse parses the objects in a string: one JSON document, or any number of YAML documents. It
+// returns nil for other text.
 func (s state) parse(text string) []any {
 	documents, known := s.parsed[text]
 	if known {
@@ -94,7 +97,8 @@ func isDocument(text string) bool {
 	return strings.HasPrefix(trimmed, "{") || strings.HasPrefix(trimmed, "[")
 }
 
-// isCompressed reports whether a string is base64 of gzip or zip. Some tools keep a copy of the applied object in this form.
+// isCompressed reports whether a string is base64 of gzip or zip. Some tools keep a copy of the
+// applied object in this form.
 func isCompressed(text string) bool {
 	return strings.HasPrefix(text, "H4sI") || strings.HasPrefix(text, "UEsDB")
 }

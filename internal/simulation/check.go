@@ -250,8 +250,8 @@ func (r *run) monitor(ctx context.Context) {
 	}()
 }
 
-// What may be queued for a handler: a deletion and an addition per key, and the batch it is processing, which is as large
-// as what the network delivered at once.
+// What may be queued for a handler: a deletion and an addition per key, and the batch it is
+// processing, which is as large as what the network delivered at once.
 const maxBatch = 1200 // small objects in a buffer of 256 KiB
 
 func (r *run) checkQueues(s tidings.Status) {
@@ -269,7 +269,8 @@ func (r *run) checkQueues(s tidings.Status) {
 	}
 }
 
-// missed returns how many changes a process that started from a file may have missed. They can exceed the queue's limit.
+// missed returns how many changes a process that started from a file may have missed. They can
+// exceed the queue's limit.
 func (r *run) missed(s tidings.Status) int {
 	if !slices.ContainsFunc(s.Parts, func(p tidings.PartStatus) bool { return p.File.Loaded > 0 }) {
 		return 0

@@ -19,8 +19,8 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// operator gives each parent its children: the number and the value that it wants. Their names are generated, so acting twice
-// on a stale cache creates too many.
+// operator gives each parent its children: the number and the value that it wants. Their names are
+// generated, so acting twice on a stale cache creates too many.
 type operator[T object.Object] struct {
 	process           *process
 	client            kubernetes.Interface
@@ -73,7 +73,8 @@ func (p *operator[T]) create(ctx context.Context, key object.Key, parent T) erro
 	return p.wrote(ctx, key, p.children, "children", created, err)
 }
 
-// update sets an annotation of a cached object, unless it already has the value. It fails if the object has changed since.
+// update sets an annotation of a cached object, unless it already has the value. It fails if the
+// object has changed since.
 func (p *operator[T]) update(ctx context.Context, key object.Key, c *tidings.SharedInformer[T], cache string, o T, note, value string) error {
 	if o.GetAnnotations()[note] == value {
 		return nil

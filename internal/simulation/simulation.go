@@ -16,8 +16,8 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// Patience is how long after the last fault it may take until everything is right. Watches that hang, or that return stale
-// data, end after ten minutes at most.
+// Patience is how long after the last fault it may take until everything is right. Watches that
+// hang, or that return stale data, end after ten minutes at most.
 const Patience = 30 * time.Minute
 
 // Config configures a run.
@@ -35,8 +35,8 @@ type Report struct {
 	Schedule uint64
 	// Faults counts the faults and incidents by kind.
 	Faults map[string]int
-	// Writes counts the scheduled writes, Events the deltas that handlers got, Reconciles and Terms those of the processes, and
-	// Requests the requests to the server.
+	// Writes counts the scheduled writes, Events the deltas that handlers got, Reconciles and Terms
+	// those of the processes, and Requests the requests to the server.
 	Writes, Events, Reconciles, Terms, Requests int
 	// Settled is how long after the last fault everything was right.
 	Settled time.Duration
@@ -66,8 +66,8 @@ type run struct {
 	reported int // errors that reported a rewritten history
 }
 
-// Run runs one simulation in its own bubble. Broken promises are in the report, and are not errors of t; but what the bubble
-// detects, such as a leaked goroutine, fails t.
+// Run runs one simulation in its own bubble. Broken promises are in the report, and are not errors
+// of t; but what the bubble detects, such as a leaked goroutine, fails t.
 func Run(t *testing.T, config Config) (report Report) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -237,16 +237,18 @@ func (r *run) diverge(format string, args ...any) {
 	}
 }
 
-// restore restores the server from a backup and waits until everything is right again. If a server has passed its old version
-// before an informer contacts it again, it cannot be distinguished from one that was not restored. So this makes sure that the
-// informers are current, and the backup is much older.
+// restore restores the server from a backup and waits until everything is right again. If a server
+// has passed its old version before an informer contacts it again, it cannot be distinguished from
+// one that was not restored. So this makes sure that the informers are current, and the backup is
+// much older.
 func (r *run) restore(backup tidingstest.Snapshot) {
 	r.settle()
 	const versions = 1000
 	for range versions {
 		r.world.count()
 	}
-	// Wait until no earlier response is in transit, and all watches have had a bookmark, including those that currently hang.
+	// Wait until no earlier response is in transit, and all watches have had a bookmark, including
+	// those that currently hang.
 	for version, began := r.server.ResourceVersion(), time.Now(); time.Since(began) < 2*time.Minute || !r.current(version) && time.Since(began) < Patience; {
 		time.Sleep(5 * time.Second)
 	}

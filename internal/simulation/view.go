@@ -12,8 +12,8 @@ import (
 	"github.com/tidings/tidings/tidingstest/recorder"
 )
 
-// view is an informer of any kind with its handlers. Its methods are called from the run's goroutine, except for status,
-// which the monitor calls.
+// view is an informer of any kind with its handlers. Its methods are called from the run's
+// goroutine, except for status, which the monitor calls.
 type view interface {
 	start(context.Context) error
 	stop(context.Context) error

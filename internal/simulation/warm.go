@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// reopen stops and reopens the views that are saved: they begin with what was saved when they were stopped or, as after a crash,
-// some time before.
+// reopen stops and reopens the views that are saved: they begin with what was saved when they were
+// stopped or, as after a crash, some time before.
 func (r *run) reopen(ctx context.Context) {
 	if r.dir == "" {
 		return

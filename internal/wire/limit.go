@@ -2,8 +2,9 @@ package wire
 
 import "fmt"
 
-// A decoded object may take freeBytes plus maxExpansion times its encoding. Real objects stay far below. Without a bound, an encoding
-// of many empty messages or maps, a few bytes each, could take hundreds of times its size.
+// A decoded object may take freeBytes plus maxExpansion times its encoding. Real objects stay far
+// below. Without a bound, an encoding of many empty messages or maps, a few bytes each, could take
+// hundreds of times its size.
 const (
 	freeBytes    = 1 << 20
 	maxExpansion = 64

@@ -18,8 +18,8 @@ type TrimPath struct {
 	Entry []bool
 }
 
-// ParseTrim parses a path: "metadata.annotations[a.b/c]" has the names metadata, annotations and a.b/c. It returns an error
-// if the path is malformed or names a field that informers need.
+// ParseTrim parses a path: "metadata.annotations[a.b/c]" has the names metadata, annotations and
+// a.b/c. It returns an error if the path is malformed or names a field that informers need.
 func ParseTrim(path string) (TrimPath, error) {
 	var p TrimPath
 	for rest := path; ; {

@@ -1,35 +1,40 @@
 // Package wire turns encoded objects into typed ones, storing equal parts only once.
 //
-// The decoders are in two sub-packages: proto for the Kubernetes protobuf encoding and json for JSON. This package holds what
-// they have in common.
+// The decoders are in two sub-packages: proto for the Kubernetes protobuf encoding and json for
+// JSON. This package holds what they have in common.
 package wire
 
-// Decoder decodes objects of one type. It keeps tables of the parts it has seen, so that equal parts of different objects
-// share memory: the objects it returns are read-only. Only one goroutine at a time may use a Decoder, except that Stats may
-// be called from any.
+// Decoder decodes objects of one type. It keeps tables of the parts it has seen, so that equal
+// parts of different objects share memory: the objects it returns are read-only. Only one goroutine
+// at a time may use a Decoder, except that Stats may be called from any.
 type Decoder[T any] interface {
-	// Decode decodes one object from data and keeps no reference to data. previous is an earlier version of the object, or the
-	// zero T. It is only read. Parts of it may become parts of the result, but only after comparing them with data, so it is
-	// harmless if somebody has written to it or if it is a different object.
-	// Malformed data returns an error, never a panic, and the zero T.
+	// Decode decodes one object from data and keeps no reference to data. previous is an earlier
+	// version of the object, or the zero T. It is only read. Parts of it may become parts of the
+	// result, but only after comparing them with data, so it is harmless if somebody has written to
+	// it or if it is a different object. Malformed data returns an error, never a panic, and the
+	// zero T.
 	Decode(data []byte, previous T) (T, error)
-	// Recheck makes the decoder verify shared parts again before it reuses them. Call it before decoding a batch if others may
-	// have received the objects of the previous one. A part is verified once per batch: a write after that, which the rules
-	// forbid, reaches every object of the batch that shares the part.
+	// Recheck makes the decoder verify shared parts again before it reuses them. Call it before
+	// decoding a batch if others may have received the objects of the previous one. A part is
+	// verified once per batch: a write after that, which the rules forbid, reaches every object of
+	// the batch that shares the part.
 	Recheck()
-	// Peek finds the identity of the object in data without decoding it. The slices of meta point into data. If the identity
-	// cannot be found cheaply, ok is false; that is not an error.
+	// Peek finds the identity of the object in data without decoding it. The slices of meta point
+	// into data. If the identity cannot be found cheaply, ok is false; that is not an error.
 	Peek(data []byte) (meta Meta, ok bool)
 	// Stats returns the decoder's counters.
 	Stats() Stats
 }
 
-// Updater is a Decoder that can be given the encoding of the previous version, and then need not compare it with the new one.
+// Updater is a Decoder that can be given the encoding of the previous version, and then need not
+// compare it with the new one.
 type Updater[T any] interface {
 	Decoder[T]
-	// Update is like Decode, for callers that know the bytes that previous was decoded from, by a decoder with the same trims. Parts
-	// whose encoding is unchanged become parts of the result without being compared, so nobody may have written to previous. The memory
-	// they keep alive is not counted either, so previous should not itself be a result of Update. If encoded is empty, Update is Decode.
+	// Update is like Decode, for callers that know the bytes that previous was decoded from, by a
+	// decoder with the same trims. Parts whose encoding is unchanged become parts of the result
+	// without being compared, so nobody may have written to previous. The memory they keep alive is
+	// not counted either, so previous should not itself be a result of Update. If encoded is empty,
+	// Update is Decode.
 	Update(data []byte, previous T, encoded []byte) (T, error)
 }
 
@@ -38,22 +43,26 @@ type Patcher[T any] interface {
 	Decoder[T]
 	// NewDiffer returns a Differ that shares nothing with the decoder.
 	NewDiffer() Differ
-	// DecodeBase decodes the base of patches. The object's strings may point into data, which must not change any more. It returns an error
-	// if data uses liberties of the encoding that no API server takes.
+	// DecodeBase decodes the base of patches. The object's strings may point into data, which must
+	// not change any more. It returns an error if data uses liberties of the encoding that no API
+	// server takes.
 	DecodeBase(data []byte) (T, error)
-	// Patched applies a patch to base, the object decoded from the bytes that the patch was made against. Parts that the patch does not
-	// touch become parts of the result without being checked, so nobody may have written to base. base is only read.
+	// Patched applies a patch to base, the object decoded from the bytes that the patch was made
+	// against. Parts that the patch does not touch become parts of the result without being
+	// checked, so nobody may have written to base. base is only read.
 	Patched(base T, patch []byte) (T, error)
-	// Repatched is like Patched, given another object and the patch that made it from the same base. Parts that are the same in both
-	// become parts of the result without being checked, so nobody may have written to other either.
+	// Repatched is like Patched, given another object and the patch that made it from the same
+	// base. Parts that are the same in both become parts of the result without being checked, so
+	// nobody may have written to other either.
 	Repatched(base T, patch []byte, other T, otherPatch []byte) (T, error)
 }
 
 // Differ makes patches of encoded objects. Only one goroutine at a time may use it.
 type Differ interface {
-	// Diff appends to dst a patch that turns base into data. Both are encoded objects whose first head bytes are equal. It returns false,
-	// and dst unchanged, if the patch would be longer than most bytes or if the two cannot be compared, for example because their fields are
-	// not in the order of their numbers, as every server writes them. Applying the patch yields exactly data.
+	// Diff appends to dst a patch that turns base into data. Both are encoded objects whose first
+	// head bytes are equal. It returns false, and dst unchanged, if the patch would be longer than
+	// most bytes or if the two cannot be compared, for example because their fields are not in the
+	// order of their numbers, as every server writes them. Applying the patch yields exactly data.
 	Diff(dst []byte, head int, base, data []byte, most int) ([]byte, bool)
 }
 
@@ -64,22 +73,25 @@ const RecheckEvery = 1024
 type Options struct {
 	// Trim lists fields to skip in the bytes; see object.Trim for the notation.
 	Trim []string
-	// NoSharing makes decoded objects share nothing, so that their owners may write to them. Each part of an object has memory of its own, which is
-	// freed when the owner removes that part from it.
+	// NoSharing makes decoded objects share nothing, so that their owners may write to them. Each
+	// part of an object has memory of its own, which is freed when the owner removes that part from
+	// it.
 	NoSharing bool
-	// KeepBytes makes an object's strings point into one copy of its encoding, which lives as long as any of them, and shares only what
-	// often repeats: lists, maps, and pointer targets. It is the fastest way to decode single objects that are dropped soon. Only the
-	// protobuf decoder supports it, and it copies the strings of objects over 32 KiB.
+	// KeepBytes makes an object's strings point into one copy of its encoding, which lives as long
+	// as any of them, and shares only what often repeats: lists, maps, and pointer targets. It is
+	// the fastest way to decode single objects that are dropped soon. Only the protobuf decoder
+	// supports it, and it copies the strings of objects over 32 KiB.
 	KeepBytes bool
 	// NoVersions says that Decode is never given previous versions, so the decoder need not remember what it returned.
 	NoVersions bool
-	// OnStrayWrite, if not nil, is called after an object was decoded, on the decoding goroutine, for each shared part that somebody
-	// has written to. field is the dotted name of the field where it was found. The part is not shared again.
+	// OnStrayWrite, if not nil, is called after an object was decoded, on the decoding goroutine,
+	// for each shared part that somebody has written to. field is the dotted name of the field
+	// where it was found. The part is not shared again.
 	OnStrayWrite func(field string)
 	// MaxTableBytes bounds the memory of the tables; 0 means a default that suits a collection of any size.
 	MaxTableBytes int
-	// Seed makes random sharing decisions repeatable; 0 picks a random one. The hash that finds equal parts is always seeded
-	// unpredictably.
+	// Seed makes random sharing decisions repeatable; 0 picks a random one. The hash that finds
+	// equal parts is always seeded unpredictably.
 	Seed uint64
 }
 

@@ -59,8 +59,9 @@ type Delivery struct {
 	Err    error
 }
 
-// Deliveries returns everything that was recorded, of all collections, in order. It reads the file as it goes, and ends after
-// the first error. Unlike a Player, it waits for nothing and needs no informer.
+// Deliveries returns everything that was recorded, of all collections, in order. It reads the file
+// as it goes, and ends after the first error. Unlike a Player, it waits for nothing and needs no
+// informer.
 func (rec *Recording) Deliveries() iter.Seq2[Delivery, error] {
 	return func(yield func(Delivery, error) bool) {
 		in := bufio.NewReaderSize(io.NewSectionReader(rec.reader, 0, rec.size), 64<<10)

@@ -173,7 +173,8 @@ func parse(text []byte) (e entry, err error) {
 	return e, nil
 }
 
-// readLine reads up to and including a newline. The bytes are valid until into is reused; at the end of the file they come with io.EOF.
+// readLine reads up to and including a newline. The bytes are valid until into is reused; at the
+// end of the file they come with io.EOF.
 func readLine(r *bufio.Reader, into *bytes.Buffer) ([]byte, error) {
 	into.Reset()
 	for {

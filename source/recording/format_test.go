@@ -165,7 +165,8 @@ func TestEverythingIsPlayed(t *testing.T) {
 	}
 }
 
-// TestDamage flips bytes and truncates the file everywhere: there is an error that gives the place, or Incomplete says that the end is missing.
+// TestDamage flips bytes and truncates the file everywhere: there is an error that gives the place,
+// or Incomplete says that the end is missing.
 func TestDamage(t *testing.T) {
 	data := sample(t)
 	for i := range data {

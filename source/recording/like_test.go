@@ -12,7 +12,8 @@ import (
 	"github.com/tidings/tidings/source/recording"
 )
 
-// TestLikeCollections records collections that differ only in namespace, selectors, trim or kind: each scope plays its own.
+// TestLikeCollections records collections that differ only in namespace, selectors, trim or kind:
+// each scope plays its own.
 func TestLikeCollections(t *testing.T) {
 	scopes := []source.Scope{
 		{Resource: configMaps},

@@ -25,18 +25,21 @@ var AtOnce = math.Inf(1)
 
 // PlayOptions are the options of a Player.
 type PlayOptions struct {
-	// Speed is the playing speed relative to the recording's; 0 means 1. It applies to the times between the beginning of
-	// a list or watch and what it delivers. The times between requests are up to the caller.
+	// Speed is the playing speed relative to the recording's; 0 means 1. It applies to the times
+	// between the beginning of a list or watch and what it delivers. The times between requests are
+	// up to the caller.
 	Speed float64
-	// Nth says which collection to play, counting from 0, if several fit the scope equally well: a program may have had several informers
-	// of one scope, at once or one after the other.
+	// Nth says which collection to play, counting from 0, if several fit the scope equally well: a
+	// program may have had several informers of one scope, at once or one after the other.
 	Nth int
 }
 
-// Player is a source that plays a recording in its original order: each list or watch that the caller requests plays the next
-// one of the recording. If the caller requests a watch and the recording continues with a list, the watch fails as expired, so that the
-// caller lists; a request for initial events is unsupported if none were recorded. Lists of a single object, which a reflector makes
-// before it resumes a watch, are skipped if the caller makes none. Its methods may be called from any goroutine.
+// Player is a source that plays a recording in its original order: each list or watch that the
+// caller requests plays the next one of the recording. If the caller requests a watch and the
+// recording continues with a list, the watch fails as expired, so that the caller lists; a request
+// for initial events is unsupported if none were recorded. Lists of a single object, which a
+// reflector makes before it resumes a watch, are skipped if the caller makes none. Its methods may
+// be called from any goroutine.
 type Player[T object.Object] struct {
 	rec        *Recording
 	collection *recordedCollection
@@ -48,9 +51,10 @@ type Player[T object.Object] struct {
 	remaining int        // number of calls that have not been played to the end
 }
 
-// Play returns a source that plays one collection of rec: the one with the scope's resource and namespace, and if there are
-// several, with its selectors. Of several with these, one with the scope's trim and kind is preferred; PlayOptions.Nth chooses among equal
-// ones. T may differ from the recorded type if the objects can be decoded into it.
+// Play returns a source that plays one collection of rec: the one with the scope's resource and
+// namespace, and if there are several, with its selectors. Of several with these, one with the
+// scope's trim and kind is preferred; PlayOptions.Nth chooses among equal ones. T may differ from
+// the recorded type if the objects can be decoded into it.
 func Play[T object.Object](rec *Recording, scope source.Scope, opts PlayOptions) (*Player[T], error) {
 	if opts.Speed == 0 {
 		opts.Speed = 1
@@ -104,7 +108,8 @@ func prefer(all []*recordedCollection, suits func(source.Scope) bool) (some []*r
 	return some, true
 }
 
-// Done returns a channel that is closed when everything has been played, and the caller has called Next again after the last events.
+// Done returns a channel that is closed when everything has been played, and the caller has called
+// Next again after the last events.
 func (p *Player[T]) Done() <-chan struct{} { return p.done }
 
 // finish counts a call that has been played to the end.
@@ -121,8 +126,9 @@ func (p *Player[T]) count() {
 	}
 }
 
-// take returns the next call, nil if there are no more, or the error of fits if that rejects the call. Unless the caller only wants the
-// server's version, it skips lists that were made for that. Whether a reflector makes one depends on how long a watch was silent, and so on the speed.
+// take returns the next call, nil if there are no more, or the error of fits if that rejects the
+// call. Unless the caller only wants the server's version, it skips lists that were made for that.
+// Whether a reflector makes one depends on how long a watch was silent, and so on the speed.
 func (p *Player[T]) take(versionOnly bool, fits func(*call) error) (*call, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -13,8 +13,9 @@ import (
 	"github.com/tidings/tidings/source/recording"
 )
 
-// TestVersionChecksAreSkipped: before it resumes a watch, a reflector may list one object to see the server's version. Whether it does depends on how
-// long the watch was silent, and so on the speed of playing. A caller that does without must not get that list in place of the collection.
+// TestVersionChecksAreSkipped: before it resumes a watch, a reflector may list one object to see
+// the server's version. Whether it does depends on how long the watch was silent, and so on the
+// speed of playing. A caller that does without must not get that list in place of the collection.
 func TestVersionChecksAreSkipped(t *testing.T) {
 	var file bytes.Buffer
 	recorder, err := recording.NewRecorder(&file, recording.Options{})

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Record returns a source that records everything src delivers. scope describes what src serves; its resource and kind determine whether
-// the objects are treated as Secrets.
+// Record returns a source that records everything src delivers. scope describes what src serves;
+// its resource and kind determine whether the objects are treated as Secrets.
 func Record[T object.Object](r *Recorder, src source.ListerWatcher[T], scope source.Scope) source.ListerWatcher[T] {
 	of := describe[T](scope)
 	resource := scope.Resource.GroupResource()
@@ -27,7 +27,8 @@ func Record[T object.Object](r *Recorder, src source.ListerWatcher[T], scope sou
 	}
 }
 
-// describe converts a scope for the file. As for sources over HTTP, a Go struct type is assumed to have the name of its kind.
+// describe converts a scope for the file. As for sources over HTTP, a Go struct type is assumed to
+// have the name of its kind.
 func describe[T object.Object](scope source.Scope) collection {
 	kind, t := scope.Kind.Kind, reflect.TypeFor[T]()
 	switch any(*new(T)).(type) {
@@ -85,7 +86,8 @@ func (s *recordedSource[T]) OnStrayWrite(fn func(field string)) {
 	}
 }
 
-// ListMetadata implements source.MetadataLister. It is not recorded, because an audit's lists are not part of what the informer saw.
+// ListMetadata implements source.MetadataLister. It is not recorded, because an audit's lists are
+// not part of what the informer saw.
 func (s *recordedSource[T]) ListMetadata(
 	ctx context.Context, opts source.ListOptions[*metav1.PartialObjectMetadata], each func(*metav1.PartialObjectMetadata) error,
 ) (source.ListResult, error) {

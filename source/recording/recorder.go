@@ -84,8 +84,9 @@ func (r *Recorder) Err() error {
 	return r.err
 }
 
-// Close completes the recording, and closes the file if Create created it. It returns the error that stopped the recording, if any, or
-// the error of completing it. The sources remain usable, unrecorded. Close may be called again.
+// Close completes the recording, and closes the file if Create created it. It returns the error
+// that stopped the recording, if any, or the error of completing it. The sources remain usable,
+// unrecorded. Close may be called again.
 func (r *Recorder) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -125,7 +126,8 @@ func (r *Recorder) append(e entry) bool {
 	return r.err == nil
 }
 
-// writeLimited writes an entry, unless the file would exceed limit, and reports whether it did. On an error it sets r.err. The caller holds mu.
+// writeLimited writes an entry, unless the file would exceed limit, and reports whether it did. On
+// an error it sets r.err. The caller holds mu.
 func (r *Recorder) writeLimited(e entry, limit int64) bool {
 	text, err := line(e)
 	if err != nil {

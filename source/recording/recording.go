@@ -34,7 +34,8 @@ type recordedCollection struct {
 	calls []*call
 }
 
-// isVersionCheck reports whether the i-th call is a list that was made only to see the server's version: of one object, and without further pages.
+// isVersionCheck reports whether the i-th call is a list that was made only to see the server's
+// version: of one object, and without further pages.
 func (c *recordedCollection) isVersionCheck(i int) bool {
 	if i >= len(c.calls) || c.calls[i].list == nil {
 		return false
@@ -243,8 +244,8 @@ func (rec *Recording) Began() (began time.Time, exact bool) {
 // Duration returns the time covered by the recording.
 func (rec *Recording) Duration() time.Duration { return rec.duration }
 
-// Incomplete returns why the recording ends before its recorder was closed: because it reached its size limit, the program ended,
-// or the file was truncated. It is nil if the recording is complete.
+// Incomplete returns why the recording ends before its recorder was closed: because it reached its
+// size limit, the program ended, or the file was truncated. It is nil if the recording is complete.
 func (rec *Recording) Incomplete() error {
 	switch {
 	case rec.cutOff:

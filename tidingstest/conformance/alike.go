@@ -8,8 +8,9 @@ import (
 	"slices"
 )
 
-// alike reports whether two responses are equal except for the order of managers. A server sorts managedFields by time, in
-// whole seconds, so the order depends on whether two writes fall into the same second.
+// alike reports whether two responses are equal except for the order of managers. A server sorts
+// managedFields by time, in whole seconds, so the order depends on whether two writes fall into the
+// same second.
 func alike(a, b string) bool { return a == b || sortManagers(a) == sortManagers(b) }
 
 // jsonObject matches an object whose braces are not indented.

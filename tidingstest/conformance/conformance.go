@@ -26,8 +26,9 @@ const waitInterval = 100 * time.Millisecond
 // eventPatience is the timeout for an event of a watch.
 const eventPatience = 20 * time.Second
 
-// Run checks that a client observes the same on the server behind config as on a real one. It works in its own namespaces,
-// which it deletes, and on a few cluster-scoped objects whose names begin with "conformance-".
+// Run checks that a client observes the same on the server behind config as on a real one. It works
+// in its own namespaces, which it deletes, and on a few cluster-scoped objects whose names begin
+// with "conformance-".
 func Run(t *testing.T, config *rest.Config) {
 	run(t, config, func(*script) {})
 	t.Run("clients", func(t *testing.T) { checkClients(t, config) })

@@ -5,18 +5,20 @@
 //
 //	go test ./tidingstest/conformance -run ControlPlane -update
 //
-// Where the test server deliberately differs, the step says why and also has the test server's response. These are all such
-// differences:
+// Where the test server deliberately differs, the step says why and also has the test server's
+// response. These are all such differences:
 //
 //   - It does not default specs, and validates metadata but not specs, because no library outside of
 //     kube-apiserver does. An Admit function can do both.
-//   - Versions of one built-in resource, such as autoscaling/v1 and v2, or events of v1 and events.k8s.io/v1, are separate:
-//     an object written in one cannot be read in the other. Discovery lists stable versions only.
+//   - Versions of one built-in resource, such as autoscaling/v1 and v2, or events of v1 and
+//     events.k8s.io/v1, are separate: an object written in one cannot be read in the other.
+//     Discovery lists stable versions only.
 //   - It has no Tables. Where a client also accepts JSON, it responds with that, and kubectl prints names and ages.
 //   - Where kube-apiserver writes its internal Go types into an error message, it writes something similar.
 //   - Only namespaces that a client creates exist, and by default objects may also be created in others
 //     (ServerOptions.RequireNamespaces).
 //
-// The suite does not cover, and so does not guarantee: authorization, impersonation, admission webhooks, logs, exec, port
-// forwarding and proxies, priority and fairness, audit, service account tokens.
+// The suite does not cover, and so does not guarantee: authorization, impersonation, admission
+// webhooks, logs, exec, port forwarding and proxies, priority and fairness, audit, service account
+// tokens.
 package conformance

@@ -46,8 +46,9 @@ type Options struct {
 // ControlPlane is a real kube-apiserver with etcd, running as a child process on the loopback address. There are no
 // controllers, no scheduler and no nodes: objects stay as they were written.
 //
-// Its methods may be called from any goroutine; Stop, Kill, Restart and Close wait for each other. The process ends when
-// its parent does, in whatever way that ends. An interrupt from the terminal does not end it.
+// Its methods may be called from any goroutine; Stop, Kill, Restart and Close wait for each other.
+// The process ends when its parent does, in whatever way that ends. An interrupt from the terminal
+// does not end it.
 type ControlPlane struct {
 	binary    string
 	options   Options

@@ -17,8 +17,8 @@ const (
 	keepLines = 20
 )
 
-// buildProgress parses what "go build -v" writes to standard error: modules that it downloads, packages that it compiles,
-// and other messages.
+// buildProgress parses what "go build -v" writes to standard error: modules that it downloads,
+// packages that it compiles, and other messages.
 type buildProgress struct {
 	mu         sync.Mutex
 	packages   int    // in the program, 0 while unknown; those in the build cache are not compiled again
@@ -118,8 +118,8 @@ func (p *buildProgress) log(ctx context.Context, logger *slog.Logger, elapsed ti
 	logger.InfoContext(ctx, "still building the control plane", attrs...)
 }
 
-// stallTime is how long a build may go without downloading or compiling anything. There is no other limit: a first build takes as long
-// as the machine needs.
+// stallTime is how long a build may go without downloading or compiling anything. There is no other
+// limit: a first build takes as long as the machine needs.
 const stallTime = 20 * time.Minute
 
 // errStalled is the cause with which the context of a stalled build ends.

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestStalledBuild: a build has all the time that it needs as long as it goes on; when it does not, the error says why, and that
-// another run continues.
+// TestStalledBuild: a build has all the time that it needs as long as it goes on; when it does not,
+// the error says why, and that another run continues.
 func TestStalledBuild(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &buildProgress{}

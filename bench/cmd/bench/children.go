@@ -20,7 +20,8 @@ import (
 // patience is the timeout of one measurement.
 const patience = 30 * time.Minute
 
-// serve is the server process. It writes its address to standard output, in JSON, and ends when its standard input does.
+// serve is the server process. It writes its address to standard output, in JSON, and ends when its
+// standard input does.
 func serve(config string) error {
 	var c server.Config
 	if err := json.Unmarshal([]byte(config), &c); err != nil {
@@ -60,8 +61,8 @@ func measureOne(ctx context.Context, spec string) error {
 	return json.NewEncoder(os.Stdout).Encode(metrics)
 }
 
-// measureAsTest measures deafness in a test, because virtual time requires one, and ends the process. It first writes the
-// metrics to standard output.
+// measureAsTest measures deafness in a test, because virtual time requires one, and ends the
+// process. It first writes the metrics to standard output.
 func measureAsTest(d measure.Deaf) {
 	all := func(string, string) (bool, error) { return true, nil }
 	testing.Main(all, []testing.InternalTest{{Name: "deaf", F: func(t *testing.T) {

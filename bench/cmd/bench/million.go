@@ -20,9 +20,9 @@ const leastMillion = 2000
 // millionBudget is the memory budget for a million pods, in bytes per pod.
 const millionBudget = 1 << 10
 
-// million measures Tidings with very many pods, which the server generates while sending them, and client-go with a twentieth and
-// a tenth of them, from which its memory is extrapolated. It prints the figures and writes them into their part of the page at
-// path, which the next full run keeps.
+// million measures Tidings with very many pods, which the server generates while sending them, and
+// client-go with a twentieth and a tenth of them, from which its memory is extrapolated. It prints
+// the figures and writes them into their part of the page at path, which the next full run keeps.
 func (s *session) million(ctx context.Context, path string) error {
 	n := s.size.million
 	ours, err := s.large(ctx, engine.Tidings, n, int64(n)*millionBudget, server.Rate, measure.Settle)

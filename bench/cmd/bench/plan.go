@@ -61,12 +61,13 @@ type job struct {
 	prefix string // of its metrics
 	env    []string
 	spec   measure.Spec
-	// budgetOf is a metric of client-go's, a fifth of which is Tidings' memory budget. If it has not been measured, the job is
-	// skipped.
+	// budgetOf is a metric of client-go's, a fifth of which is Tidings' memory budget. If it has
+	// not been measured, the job is skipped.
 	budgetOf string
 	// rounds is how often the job is repeated, if less often than the stage; 0 means as often as that.
 	rounds int
-	// dir names a directory shared by jobs of Tidings: the first saves its objects there, and the others start from them.
+	// dir names a directory shared by jobs of Tidings: the first saves its objects there, and the
+	// others start from them.
 	dir string
 }
 
@@ -158,14 +159,15 @@ func both(name, prefix string, stack measure.Stack, phases ...server.Phase) []jo
 	return jobs
 }
 
-// throughJob measures an engine behind client-go's interfaces. For client-go's own engine, only the lists and the late handler are
-// new.
+// throughJob measures an engine behind client-go's interfaces. For client-go's own engine, only the
+// lists and the late handler are new.
 func throughJob(stack measure.Stack, e engine.Name, phases ...server.Phase) job {
 	stack.Engine, stack.Phases = e, phases
 	return job{name: "clientgo", engine: e, spec: measure.Spec{Stack: &stack}}
 }
 
-// programJobs measure both engines behind client-go's interfaces, as programs use them: with transforms, and over functions that call a client.
+// programJobs measure both engines behind client-go's interfaces, as programs use them: with
+// transforms, and over functions that call a client.
 func programJobs(prefix string, stack measure.Stack) (jobs []job) {
 	for _, t := range engine.Transforms {
 		stack.Config.Transform = t

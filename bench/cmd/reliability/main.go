@@ -1,6 +1,6 @@
-// Command reliability measures, in virtual time, how long it takes until informers of client-go and of Tidings are current again
-// after faults, and the load on a server when many of them reconnect at once. It writes the tables into ../docs/reliability.md,
-// between the marks with their names.
+// Command reliability measures, in virtual time, how long it takes until informers of client-go and
+// of Tidings are current again after faults, and the load on a server when many of them reconnect
+// at once. It writes the tables into ../docs/reliability.md, between the marks with their names.
 package main
 
 import (

@@ -1,6 +1,7 @@
-// Command soak runs informers with hundreds of handlers against a real control plane that is written to, killed, restarted, restored
-// from a backup and disconnected, and compares them with it again and again. It writes a table into ../docs/reliability.md and
-// pictures beside it, and fails if anything differed or a goroutine leaked.
+// Command soak runs informers with hundreds of handlers against a real control plane that is
+// written to, killed, restarted, restored from a backup and disconnected, and compares them with it
+// again and again. It writes a table into ../docs/reliability.md and pictures beside it, and fails
+// if anything differed or a goroutine leaked.
 package main
 
 import (

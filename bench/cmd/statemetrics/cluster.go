@@ -37,8 +37,8 @@ func newCluster(t testing.TB, pods int) (host string) {
 	return server.Config().Host
 }
 
-// loadOwners creates what pods usually come with: a Deployment for every fifth, with three ReplicaSets and an EndpointSlice, and a
-// Secret.
+// loadOwners creates what pods usually come with: a Deployment for every fifth, with three
+// ReplicaSets and an EndpointSlice, and a Secret.
 func loadOwners(server *tidingstest.Server, pods []corpus.Object) {
 	random := rand.New(rand.NewPCG(1, 1))
 	for i := 0; i < len(pods); i += 5 {

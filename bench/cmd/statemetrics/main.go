@@ -1,5 +1,6 @@
-// Command statemetrics resembles kube-state-metrics: it has an informer for every built-in resource, and keeps a few lines of metrics for
-// each object. It runs on client-go's informers and on ours, each time in a separate process, and prints what they used side by side.
+// Command statemetrics resembles kube-state-metrics: it has an informer for every built-in
+// resource, and keeps a few lines of metrics for each object. It runs on client-go's informers and
+// on ours, each time in a separate process, and prints what they used side by side.
 package main
 
 import (

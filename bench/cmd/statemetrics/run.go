@@ -68,7 +68,8 @@ func run(ctx context.Context, e engine, host string) (Usage, error) {
 	return usage, err
 }
 
-// discover returns every resource that the server can list and watch and whose Go type is known, in its preferred version.
+// discover returns every resource that the server can list and watch and whose Go type is known, in
+// its preferred version.
 func discover(config *rest.Config) (resources []resource, err error) {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {

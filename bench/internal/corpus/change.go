@@ -28,8 +28,8 @@ func (w *Writer) Version() uint64 { return w.version }
 // Skip consumes a version that is not a change of an object.
 func (w *Writer) Skip() { w.version++ }
 
-// Order returns n indices of objects in random order. Once all have been used, they are repeated in the same order, so that each is used again only after
-// all others.
+// Order returns n indices of objects in random order. Once all have been used, they are repeated in
+// the same order, so that each is used again only after all others.
 func (w *Writer) Order(n, objects int) []int {
 	once := w.rng.Perm(objects)
 	order := make([]int, n)

@@ -1,6 +1,7 @@
-// Package deaf measures how long an informer misses changes, and how often it recovers, when its watches are cut and its server
-// has problems. It runs the informers in virtual time: hours pass in seconds, and the results only depend on how long the
-// informers wait, never on the speed of the machine.
+// Package deaf measures how long an informer misses changes, and how often it recovers, when its
+// watches are cut and its server has problems. It runs the informers in virtual time: hours pass in
+// seconds, and the results only depend on how long the informers wait, never on the speed of the
+// machine.
 package deaf
 
 import (
@@ -113,8 +114,8 @@ func Each(f Fault, times int, pause time.Duration) Schedule {
 
 // Result is how an informer fared.
 type Result struct {
-	// Faults is the number of faults, or of watches that the proxy cut; CameBack is the number of those after which the informer
-	// was current again before the next one.
+	// Faults is the number of faults, or of watches that the proxy cut; CameBack is the number of
+	// those after which the informer was current again before the next one.
 	Faults, CameBack int
 	// Up is how long the server was reachable, and Deaf how long of that the informer was not current.
 	Up, Deaf time.Duration
@@ -122,8 +123,9 @@ type Result struct {
 	Longest time.Duration
 }
 
-// prepare makes client-go work in a bubble. Its error handlers print, and one sleeps until a millisecond has passed since the
-// last error of the process, or since its start, which on the clock of a bubble is in 26 years.
+// prepare makes client-go work in a bubble. Its error handlers print, and one sleeps until a
+// millisecond has passed since the last error of the process, or since its start, which on the
+// clock of a bubble is in 26 years.
 var prepare = sync.OnceFunc(func() {
 	utilruntime.ErrorHandlers = nil
 	klog.SetLogger(klog.Logger{}) // the zero value discards everything

@@ -53,8 +53,8 @@ func TestBooks(t *testing.T) {
 	}
 }
 
-// TestEveryFault lets each kind of fault happen alone. An informer that does not come back within minutes would not do so in
-// the random schedule either.
+// TestEveryFault lets each kind of fault happen alone. An informer that does not come back within
+// minutes would not do so in the random schedule either.
 func TestEveryFault(t *testing.T) {
 	for _, name := range engine.Both {
 		for _, kind := range slices.Concat(momentary, lasting) {

@@ -48,18 +48,21 @@ func (h Herd) Total() (sum Second) {
 }
 
 const (
-	// herdUp is how long everything works before the server goes away, and herdSeen how long it is observed after it is back.
+	// herdUp is how long everything works before the server goes away, and herdSeen how long it is
+	// observed after it is back.
 	herdUp, herdSeen = time.Minute, time.Minute
 	// herdWrites is the interval at which an object changes. Every informer gets each change.
 	herdWrites = 5 * time.Second
-	// herdSeats limits concurrent requests, to what an API server with default settings admits of priority level workload-low,
-	// to which service accounts belong. That server would queue others; this one rejects them. herdSeatTime is how long a
-	// request takes, for a watch until it is established: long, as on a server that has just started.
+	// herdSeats limits concurrent requests, to what an API server with default settings admits of
+	// priority level workload-low, to which service accounts belong. That server would queue
+	// others; this one rejects them. herdSeatTime is how long a request takes, for a watch until it
+	// is established: long, as on a server that has just started.
 	herdSeats, herdSeatTime = 245, 50 * time.Millisecond
 )
 
-// MeasureHerd runs processes with informers, in virtual time, on a server that is away for some time. With expired, the server
-// has dropped earlier versions when it comes back, so that everything has to be listed.
+// MeasureHerd runs processes with informers, in virtual time, on a server that is away for some
+// time. With expired, the server has dropped earlier versions when it comes back, so that
+// everything has to be listed.
 func MeasureHerd(t *testing.T, name engine.Name, processes, informers int, away time.Duration, expired bool) (herd Herd, err error) {
 	synctest.Test(t, func(t *testing.T) { herd, err = runHerd(t.Context(), name, processes, informers, away, expired) })
 	return herd, err

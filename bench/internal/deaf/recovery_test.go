@@ -7,7 +7,8 @@ import (
 	"github.com/tidings/tidings/bench/internal/engine"
 )
 
-// TestRecovery lets each fault happen twice: Tidings comes back every time, and within the time that its backoff allows.
+// TestRecovery lets each fault happen twice: Tidings comes back every time, and within the time
+// that its backoff allows.
 func TestRecovery(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds a fault")

@@ -59,8 +59,8 @@ type Config struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error) `json:"-"`
 }
 
-// rest returns the configuration of both engines' clients. There is no rate limit, so that many informers do not wait for
-// each other.
+// rest returns the configuration of both engines' clients. There is no rate limit, so that many
+// informers do not wait for each other.
 func (c Config) rest() *rest.Config {
 	out := &rest.Config{Host: c.Server.Host, Dial: c.Dial, QPS: -1}
 	out.TLSClientConfig.CAData = c.Server.CA
@@ -84,8 +84,8 @@ func (c Config) namespaces() []string {
 
 // Engine is a running set of informers. Its methods must not be called concurrently.
 type Engine interface {
-	// AddHandlers adds n handlers that do next to nothing to the first informer, and returns when they have received all
-	// objects.
+	// AddHandlers adds n handlers that do next to nothing to the first informer, and returns when
+	// they have received all objects.
 	AddHandlers(ctx context.Context, n int) error
 	// Stop stops the informers and waits for them.
 	Stop() error

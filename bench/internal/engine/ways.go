@@ -55,8 +55,8 @@ func (t Transform) apply(obj any) (any, error) {
 	return obj, nil
 }
 
-// listWatchInformers returns a function that makes informers over functions which call a client, as many programs have them. newInformer is the
-// constructor of an engine.
+// listWatchInformers returns a function that makes informers over functions which call a client, as
+// many programs have them. newInformer is the constructor of an engine.
 func listWatchInformers(c Config, newInformer func(cache.ListerWatcher, runtime.Object, cache.SharedIndexInformerOptions) cache.SharedIndexInformer) (maker, error) {
 	lw, example, err := c.listWatch()
 	if err != nil {

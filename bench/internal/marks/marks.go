@@ -35,8 +35,8 @@ func Find(path, name string) (string, error) {
 	return strings.TrimSpace(part), nil
 }
 
-// Replace replaces each part between the lines "<!-- name -->" and "<!-- /name -->" of the page. If the marks of a part are
-// missing, it returns an error and leaves the page unchanged.
+// Replace replaces each part between the lines "<!-- name -->" and "<!-- /name -->" of the page. If
+// the marks of a part are missing, it returns an error and leaves the page unchanged.
 func Replace(path string, parts map[string]string) error {
 	data, err := os.ReadFile(path)
 	if err != nil {

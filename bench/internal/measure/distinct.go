@@ -16,8 +16,9 @@ import (
 	"github.com/tidings/tidings/bench/internal/corpus"
 )
 
-// Distinct computes how much memory decoded pods would take if every part that several of them have were stored once, with nothing around them. No
-// cache of such objects can take less, however well it shares.
+// Distinct computes how much memory decoded pods would take if every part that several of them have
+// were stored once, with nothing around them. No cache of such objects can take less, however well
+// it shares.
 type Distinct struct {
 	Objects      int
 	Unstructured bool
@@ -56,8 +57,8 @@ func untyped(pod corpus.Object) (map[string]any, error) {
 	return u.Object, nil
 }
 
-// parts counts the memory of distinct allocations. Two are the same if they have the same type and content, where pointers count as
-// the numbers of the parts they point to.
+// parts counts the memory of distinct allocations. Two are the same if they have the same type and
+// content, where pointers count as the numbers of the parts they point to.
 type parts struct {
 	ids   map[string]uint64
 	maps  map[mapSize]int
@@ -102,7 +103,8 @@ func (p *parts) value(b []byte, v reflect.Value) []byte {
 	return append(b, p.reference(v)...)
 }
 
-// reference returns the number of the part that v refers to. Strings and bytes count as long as they are: several can share an allocation.
+// reference returns the number of the part that v refers to. Strings and bytes count as long as
+// they are: several can share an allocation.
 func (p *parts) reference(v reflect.Value) []byte {
 	t := v.Type()
 	switch v.Kind() {

@@ -18,7 +18,8 @@ import (
 // Folded reads every object of an informer with a budget once, in random order, and then all of them in a list.
 const Folded server.Phase = "folded"
 
-// folded measures the cost of reading folded objects. If the budget is small, few of them stay open after the first reads.
+// folded measures the cost of reading folded objects. If the budget is small, few of them stay open
+// after the first reads.
 func (r *run) folded(context.Context) error {
 	cache, ok := r.running.(engine.Folding)
 	if !ok {
@@ -67,8 +68,8 @@ func (r *run) folded(context.Context) error {
 	return nil
 }
 
-// keysOf returns the namespaces and names of objects. They share one string: otherwise the collector would mark more strings than the cache has
-// objects.
+// keysOf returns the namespaces and names of objects. They share one string: otherwise the
+// collector would mark more strings than the cache has objects.
 func keysOf(objects []corpus.Object) [][2]string {
 	var all strings.Builder
 	for _, obj := range objects {
@@ -89,8 +90,9 @@ type generated interface {
 	Unmarshal(data []byte) error
 }
 
-// encoded returns the bytes of typed objects, none for unstructured ones. They are not on the Go heap, where they would take five times as much as the
-// folded objects, so that the collector would run five times less often.
+// encoded returns the bytes of typed objects, none for unstructured ones. They are not on the Go
+// heap, where they would take five times as much as the folded objects, so that the collector would
+// run five times less often.
 func (r *run) encoded(objects []corpus.Object) (encoded [][]byte, free func() error, err error) {
 	if r.Config.Encoding != server.Protobuf {
 		return nil, func() error { return nil }, nil
@@ -118,8 +120,9 @@ func (r *run) encoded(objects []corpus.Object) (encoded [][]byte, free func() er
 // timesRead is how often every object is read, and decoded.
 const timesRead = 2
 
-// measureReads measures reading all objects, and between the reads how long the generated code takes to decode their bytes. As both happen in the same
-// process, they have the same heap, and the collector runs for both after as much garbage.
+// measureReads measures reading all objects, and between the reads how long the generated code
+// takes to decode their bytes. As both happen in the same process, they have the same heap, and the
+// collector runs for both after as much garbage.
 func (r *run) measureReads(what string, read func() error, encoded [][]byte, profile string) error {
 	var reads, decodes time.Duration
 	for range timesRead {

@@ -11,7 +11,8 @@ import (
 	"github.com/tidings/tidings/bench/internal/engine"
 )
 
-// repeat measures one call of f by CPU time, by calling it for about d. The testing package only takes that from a flag.
+// repeat measures one call of f by CPU time, by calling it for about d. The testing package only
+// takes that from a flag.
 func repeat(d time.Duration, f func()) (microseconds, allocations float64, err error) {
 	testing.Init()
 	if err := flag.Set("test.benchtime", d.String()); err != nil {

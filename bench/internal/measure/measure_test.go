@@ -156,7 +156,8 @@ func TestFolded(t *testing.T) {
 	}
 }
 
-// TestResumed saves in one run and starts from that in the next ones, open and folded, which reads next to nothing from the server.
+// TestResumed saves in one run and starts from that in the next ones, open and folded, which reads
+// next to nothing from the server.
 func TestResumed(t *testing.T) {
 	const n = 300
 	address := newServer(t, server.Config{Encoding: server.Protobuf, Corpus: corpus.Pods, Objects: n})

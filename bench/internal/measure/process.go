@@ -54,8 +54,8 @@ func memoryStatus(field string) (float64, error) {
 // newMemory is how much memory newPageCost touches.
 const newMemory = 64 << 20
 
-// newPageCost is the CPU that the first touch of a page of new memory takes: the kernel's work, and in a virtual machine that of the host, which differs
-// widely between machines.
+// newPageCost is the CPU that the first touch of a page of new memory takes: the kernel's work, and
+// in a virtual machine that of the host, which differs widely between machines.
 func newPageCost() (time.Duration, error) {
 	memory, err := newMapping(newMemory)
 	if err != nil {

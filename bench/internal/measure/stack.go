@@ -308,8 +308,9 @@ func (r *run) rate(ctx context.Context) error {
 	return nil
 }
 
-// latencies returns the time from sending to arrival of each event, in microseconds. A version that a handler did not
-// receive, because it was coalesced with a newer one of the same object, counts as arrived with the next version received.
+// latencies returns the time from sending to arrival of each event, in microseconds. A version that
+// a handler did not receive, because it was coalesced with a newer one of the same object, counts
+// as arrived with the next version received.
 func latencies(sent, arrived []int64) []float64 {
 	out := make([]float64, len(sent))
 	next := int64(0)

@@ -50,8 +50,8 @@ func (r *run) awaitInformers(ctx context.Context) error {
 // servedPoll is the polling interval during a start from saved objects.
 const servedPoll = time.Millisecond
 
-// awaitResumed waits until an engine that starts from saved objects serves them, has notified its handlers, and knows that the
-// server has nothing newer.
+// awaitResumed waits until an engine that starts from saved objects serves them, has notified its
+// handlers, and knows that the server has nothing newer.
 func (r *run) awaitResumed(ctx context.Context) error {
 	e, ok := r.running.(engine.Resuming)
 	if !ok {

@@ -14,8 +14,8 @@ import (
 // PictureFolder is the folder of the pictures, beside the page.
 const PictureFolder = "pictures"
 
-// picture is a chart with two bars per row. In each row the longer bar has the full length, so that one chart can have rows of
-// different units.
+// picture is a chart with two bars per row. In each row the longer bar has the full length, so that
+// one chart can have rows of different units.
 type picture struct {
 	file, title string
 	rows        []Row

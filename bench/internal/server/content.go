@@ -26,8 +26,9 @@ type content struct {
 	plan     Plan
 }
 
-// newContent makes the objects and the events of each phase. Most phases change each object at most once, and Sustained and Rate
-// change all others before they change one again, so that a handler that coalesces changes has nothing to coalesce.
+// newContent makes the objects and the events of each phase. Most phases change each object at most
+// once, and Sustained and Rate change all others before they change one again, so that a handler
+// that coalesces changes has nothing to coalesce.
 func newContent(c Config) (*content, error) {
 	if c.OnTheFly {
 		return newStreamed(c)

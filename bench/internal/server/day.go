@@ -19,8 +19,9 @@ const DaySteps = 24
 // DayStep returns the phase of the i-th hour. The phases must be run in order; the first starts the day.
 func DayStep(i int) Phase { return Phase(fmt.Sprintf("day-%02d", i)) }
 
-// day is a cluster from midnight to midnight. By day there are two thirds more pods than at night, as if scaled up and down;
-// every pod is replaced once a day, as by rollouts; new pods become ready, and others change occasionally.
+// day is a cluster from midnight to midnight. By day there are two thirds more pods than at night,
+// as if scaled up and down; every pod is replaced once a day, as by rollouts; new pods become
+// ready, and others change occasionally.
 type day struct {
 	encoding Encoding
 	night    int // number of pods at midnight

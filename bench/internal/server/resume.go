@@ -17,8 +17,8 @@ import (
 	"github.com/tidings/tidings/bench/internal/corpus"
 )
 
-// newestObject is a list with only that object of the initial list that was changed last. A client asks for it before it resumes
-// a watch of an earlier run.
+// newestObject is a list with only that object of the initial list that was changed last. A client
+// asks for it before it resumes a watch of an earlier run.
 type newestObject struct {
 	fields fields.Set
 	list   []byte

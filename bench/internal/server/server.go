@@ -1,9 +1,10 @@
-// Package server is an API server with one collection. It encodes everything that it will send before the first request, so that
-// a benchmark measures only the client.
+// Package server is an API server with one collection. It encodes everything that it will send
+// before the first request, so that a benchmark measures only the client.
 //
-// It answers a watch with initial events, as API servers do by default, and then sends what it is told to: see Phase. An idle
-// watch gets a bookmark every second. A returning client can resume its watch: what it requests first, the cluster's identity and
-// the object that was changed last, is served too.
+// It answers a watch with initial events, as API servers do by default, and then sends what it is
+// told to: see Phase. An idle watch gets a bookmark every second. A returning client can resume its
+// watch: what it requests first, the cluster's identity and the object that was changed last, is
+// served too.
 package server
 
 import (
@@ -22,11 +23,11 @@ import (
 type Phase string
 
 const (
-	// Relist ends the watch because its version has expired. The client starts over and gets the same pods, followed by one
-	// event.
+	// Relist ends the watch because its version has expired. The client starts over and gets the
+	// same pods, followed by one event.
 	Relist Phase = "relist"
-	// Burst sends events as fast as the client consumes them, each for a different object, in random order. They change the
-	// status, or what else is written most often.
+	// Burst sends events as fast as the client consumes them, each for a different object, in
+	// random order. They change the status, or what else is written most often.
 	Burst Phase = "burst"
 	// Sustained is like Burst, but long enough for a client to collect its garbage. Objects change more than once.
 	Sustained Phase = "sustained"
@@ -54,23 +55,24 @@ type Config struct {
 	Encoding Encoding
 	Corpus   corpus.Name
 	Objects  int // number in the initial list
-	// Parts divides the objects among this many namespaces, each of which is listed and watched on its own, without phases. 0
-	// makes one collection.
+	// Parts divides the objects among this many namespaces, each of which is listed and watched on
+	// its own, without phases. 0 makes one collection.
 	Parts int
-	// OnTheFly generates the pods of the initial list while sending it, so that there may be more than fit into memory. The only
-	// phase is then Rate.
+	// OnTheFly generates the pods of the initial list while sending it, so that there may be more
+	// than fit into memory. The only phase is then Rate.
 	OnTheFly bool
 	Burst    int // at most Objects
-	// Sustained is longer than Burst; the objects change in the same order again and again. With few of them it must not be
-	// more than Objects: a handler that lags behind by that many events coalesces.
+	// Sustained is longer than Burst; the objects change in the same order again and again. With
+	// few of them it must not be more than Objects: a handler that lags behind by that many events
+	// coalesces.
 	Sustained int
 	Rate      int
 	Churn     int // approximate; for pods only
-	// Day adds the phases of a day, with about this many changes of pods besides those that are created and deleted; for pods
-	// only, and without other phases.
+	// Day adds the phases of a day, with about this many changes of pods besides those that are
+	// created and deleted; for pods only, and without other phases.
 	Day int
-	// Generation is the number of pods that are created together in Churn, with their own workloads, nodes and images. At most
-	// five times as many are alive.
+	// Generation is the number of pods that are created together in Churn, with their own
+	// workloads, nodes and images. At most five times as many are alive.
 	Generation int
 }
 
@@ -80,8 +82,8 @@ type Plan struct {
 	Parts   int
 	// Bytes is the size of all their events.
 	Bytes int
-	// Last is the resource version of the last event of each phase, and Events the number of events up to it. Phases are ordered
-	// by version, and may be skipped.
+	// Last is the resource version of the last event of each phase, and Events the number of events
+	// up to it. Phases are ordered by version, and may be skipped.
 	Last   map[Phase]uint64
 	Events map[Phase]int
 }

@@ -68,7 +68,8 @@ func decode(t *testing.T, e Encoding, frame []byte) (string, *corev1.Pod) {
 	return event.Type, obj.(*corev1.Pod)
 }
 
-// TestBurst checks that a phase changes each pod once before it changes one again, and ends with the version that the plan says.
+// TestBurst checks that a phase changes each pod once before it changes one again, and ends with
+// the version that the plan says.
 func TestBurst(t *testing.T) {
 	content, err := newContent(Config{Encoding: Protobuf, Corpus: corpus.Pods, Objects: 30, Burst: 25, Sustained: 70, Rate: 40})
 	if err != nil {
@@ -184,8 +185,8 @@ func TestListen(t *testing.T) {
 	}
 }
 
-// TestDay plays a day twice on a map: it has as many pods each hour as it should, ends each with the version that the plan says, and is
-// the same both times.
+// TestDay plays a day twice on a map: it has as many pods each hour as it should, ends each with
+// the version that the plan says, and is the same both times.
 func TestDay(t *testing.T) {
 	const night = 100
 	content, err := newContent(Config{Encoding: Protobuf, Corpus: corpus.Pods, Objects: night, Day: 240})

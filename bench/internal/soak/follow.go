@@ -144,8 +144,8 @@ func (s *soak) listLeases(ctx context.Context) (map[tidings.Key]string, error) {
 	return versions, nil
 }
 
-// patience is how long informers may take after a fault to converge with the server. The next audit finds what remains if a
-// restored server had already passed the versions that were seen.
+// patience is how long informers may take after a fault to converge with the server. The next audit
+// finds what remains if a restored server had already passed the versions that were seen.
 const patience = 2 * time.Minute
 
 // compare stops the writers, and waits until every store and every ledger equals the server's state.

@@ -1,5 +1,6 @@
-// Package soak runs informers with hundreds of handlers against a real control plane that is written to, killed, restarted, restored
-// from a backup and disconnected, and checks again and again that they have the server's state.
+// Package soak runs informers with hundreds of handlers against a real control plane that is
+// written to, killed, restarted, restored from a backup and disconnected, and checks again and
+// again that they have the server's state.
 package soak
 
 import (
@@ -45,7 +46,8 @@ type Sample struct {
 	Events     uint64
 }
 
-// Rest is the live heap while nothing was written, every handler had received everything, and everything equaled the server's state.
+// Rest is the live heap while nothing was written, every handler had received everything, and
+// everything equaled the server's state.
 type Rest struct {
 	At      time.Duration
 	Heap    uint64 // bytes
@@ -59,7 +61,8 @@ type Report struct {
 	Faults   map[string]int
 	FaultsAt []time.Duration
 	Writes   uint64 // successful ones
-	// Notified counts the calls of all handlers, Panics those that panicked, Replaced the handlers that were removed and added again.
+	// Notified counts the calls of all handlers, Panics those that panicked, Replaced the handlers
+	// that were removed and added again.
 	Notified, Panics, Replaced uint64
 	// Checks is the number of comparisons, and Divergences the differences found.
 	Checks      int
@@ -96,8 +99,8 @@ type soak struct {
 	report  *Report
 }
 
-// Run runs the soak test for the duration, or until ctx ends. The error is about the test itself; failures of the informers are in the
-// report.
+// Run runs the soak test for the duration, or until ctx ends. The error is about the test itself;
+// failures of the informers are in the report.
 func Run(ctx context.Context, opts Options) (report *Report, err error) {
 	klog.SetLogger(klog.Logger{}) // writers fail whenever the server is down
 	data, err := os.MkdirTemp("", "soak-")
@@ -245,7 +248,8 @@ func (s *soak) count() {
 	}
 }
 
-// mostGrowth is the maximum growth of the heap from the second to the last quarter: relists leave some garbage for a while.
+// mostGrowth is the maximum growth of the heap from the second to the last quarter: relists leave
+// some garbage for a while.
 const mostGrowth = 1.2
 
 // Err returns what went wrong: a divergence, leaked goroutines, or memory growth.

@@ -1,5 +1,5 @@
-// Fleet is an operator for a custom resource, with owned objects, field indexes and a finalizer. It is written for controller-runtime;
-// one option runs its cache on Tidings' engine.
+// Fleet is an operator for a custom resource, with owned objects, field indexes and a finalizer. It
+// is written for controller-runtime; one option runs its cache on Tidings' engine.
 //
 //	kubectl apply -f api/crd.yaml
 //	kubectl create configmap register

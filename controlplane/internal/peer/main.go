@@ -1,4 +1,5 @@
-// Command peer runs Kubernetes' own ReplicaSet controller, alone, for the benchmark that compares it with this project's.
+// Command peer runs Kubernetes' own ReplicaSet controller, alone, for the benchmark that compares
+// it with this project's.
 //
 // It prints "ready" once its caches are synced, works until its standard input ends, and then prints its usage: CPU
 // seconds, and API calls by method and resource.

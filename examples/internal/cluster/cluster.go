@@ -1,5 +1,6 @@
-// Package cluster provides a cluster for the examples: the one that -kubeconfig or -in-cluster selects, or else an API server within
-// the process, which stores objects and answers like a Kubernetes API server but runs nothing.
+// Package cluster provides a cluster for the examples: the one that -kubeconfig or -in-cluster
+// selects, or else an API server within the process, which stores objects and answers like a
+// Kubernetes API server but runs nothing.
 package cluster
 
 import (
@@ -19,7 +20,8 @@ import (
 )
 
 const (
-	// runTime limits an example, which takes a second or two on a remote cluster. Without it a missing line would block forever.
+	// runTime limits an example, which takes a second or two on a remote cluster. Without it a
+	// missing line would block forever.
 	runTime = 2 * time.Minute
 	// cleanTime limits the cleanup.
 	cleanTime = 30 * time.Second
@@ -37,8 +39,8 @@ type Cluster struct {
 // Example is the body of an example program. It returns when it is done, or with an error if ctx ends first.
 type Example func(ctx context.Context, c *Cluster) error
 
-// Main is the main function of an example: it runs withTidings or, with the flag -clientgo, the same program written for client-go,
-// which may be nil.
+// Main is the main function of an example: it runs withTidings or, with the flag -clientgo, the
+// same program written for client-go, which may be nil.
 func Main(withTidings, withClientGo Example) {
 	kubeconfig := flag.String("kubeconfig", "", "run against the cluster in this kubeconfig; the example creates a namespace and deletes it")
 	inCluster := flag.Bool("in-cluster", false, "run against the cluster in which this program runs")

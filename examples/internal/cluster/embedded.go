@@ -12,8 +12,8 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// Embedded runs an example against an API server within the process, to test what the example prints. Errors and leaked goroutines are
-// printed too.
+// Embedded runs an example against an API server within the process, to test what the example
+// prints. Errors and leaked goroutines are printed too.
 func Embedded(example Example) {
 	p := &process{}
 	tidingstest.CheckLeaks(p)

@@ -9,8 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Play changes the objects in the namespace, in which there is a Service "web": it creates "db", changes "web", and deletes "db". After each step
-// it calls seen, which waits until the example has shown the change. The services are just DNS aliases (ExternalName), which no controller of a
+// Play changes the objects in the namespace, in which there is a Service "web": it creates "db",
+// changes "web", and deletes "db". After each step it calls seen, which waits until the example has
+// shown the change. The services are just DNS aliases (ExternalName), which no controller of a
 // cluster touches.
 func (c *Cluster) Play(ctx context.Context, seen func() error) error {
 	steps := []func() error{
@@ -50,8 +51,8 @@ func (c *Cluster) update(ctx context.Context, name, host string) error {
 	return err
 }
 
-// News passes lines from an example's handlers to its main goroutine, which prints each one after the step that it belongs to. Thus every run
-// prints the same.
+// News passes lines from an example's handlers to its main goroutine, which prints each one after
+// the step that it belongs to. Thus every run prints the same.
 type News chan string
 
 // NewNews returns a News with a buffer for lines that an example does not wait for.

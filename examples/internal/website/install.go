@@ -26,8 +26,8 @@ var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Ver
 // removeTime limits the removal of the definition.
 const removeTime = 30 * time.Second
 
-// Install installs the CustomResourceDefinition of Websites, and returns when the server serves them. remove deletes it, unless it
-// existed before.
+// Install installs the CustomResourceDefinition of Websites, and returns when the server serves
+// them. remove deletes it, unless it existed before.
 func Install(ctx context.Context, config *rest.Config) (remove func() error, err error) {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
@@ -55,7 +55,8 @@ func Install(ctx context.Context, config *rest.Config) (remove func() error, err
 	return remove, nil
 }
 
-// awaitServed waits until Websites can be listed. An informer is all it takes: it retries while the server does not have the resource.
+// awaitServed waits until Websites can be listed. An informer is all it takes: it retries while the
+// server does not have the resource.
 func awaitServed(ctx context.Context, config *rest.Config) error {
 	factory, err := tidings.NewFactory(config, tidings.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {

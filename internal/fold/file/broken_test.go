@@ -212,7 +212,8 @@ func readAny(t *testing.T, data []byte, opts Options) {
 	mustEqual(t, again, entries)
 }
 
-// TestSmallestParts reads files that consist of the smallest frames and records, for which the memory is largest compared with the length.
+// TestSmallestParts reads files that consist of the smallest frames and records, for which the
+// memory is largest compared with the length.
 func TestSmallestParts(t *testing.T) {
 	const n = 20_000
 	header := frame(kindHeader, testHeader.append(nil)...)

@@ -15,9 +15,9 @@ import (
 // abandonedAfter is the age from which a temporary file belongs to no living process.
 const abandonedAfter = time.Hour
 
-// WriteFile writes a file at path; write is called to write its records. An existing file is replaced once everything is
-// written, and left alone on error; the error wraps that of write, if it failed. The directory must exist. If several processes
-// write the same file, the last one wins.
+// WriteFile writes a file at path; write is called to write its records. An existing file is
+// replaced once everything is written, and left alone on error; the error wraps that of write, if
+// it failed. The directory must exist. If several processes write the same file, the last one wins.
 func WriteFile(path string, header Header, opts Options, write func(*Writer) error) error {
 	removeAbandoned(path)
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*"+tempSuffix) // mode 0600

@@ -195,8 +195,8 @@ func writeForever(path string) error {
 	}
 }
 
-// TestKilledWhileWriting kills a writing process at random points. The last file it reported, or the one after that, is there and
-// complete.
+// TestKilledWhileWriting kills a writing process at random points. The last file it reported, or
+// the one after that, is there and complete.
 func TestKilledWhileWriting(t *testing.T) {
 	r := testseed.Rand(t)
 	for range 15 {

@@ -39,7 +39,8 @@ func TestPipe(t *testing.T) {
 	}
 }
 
-// TestDirectoryThatCannotBeSynced is no reason to report a file that was written as not written. /proc is such a directory.
+// TestDirectoryThatCannotBeSynced is no reason to report a file that was written as not written.
+// /proc is such a directory.
 func TestDirectoryThatCannotBeSynced(t *testing.T) {
 	d, err := os.Open("/proc")
 	if err != nil {

@@ -54,7 +54,8 @@ func TestRoundTripOfTemplates(t *testing.T) {
 	}
 }
 
-// TestWriterForgetsDictionaries: one that is needed again after many others is written again, and the writer keeps few alive.
+// TestWriterForgetsDictionaries: one that is needed again after many others is written again, and
+// the writer keeps few alive.
 func TestWriterForgetsDictionaries(t *testing.T) {
 	first, others := similarPods(t, 60), pods(t, 1500)
 	var buf bytes.Buffer

@@ -14,17 +14,18 @@ const maxHeader = 64 << 10
 
 // Header describes the records of a file.
 type Header struct {
-	// Identity describes the objects and their origin, such as the cluster's uid, the type, the scope, and what was trimmed. The
-	// caller chooses names and values.
+	// Identity describes the objects and their origin, such as the cluster's uid, the type, the
+	// scope, and what was trimmed. The caller chooses names and values.
 	Identity map[string]string
-	// ResourceVersions are the versions of the collection that the records represent, by namespace; the empty name stands for a
-	// collection that is not divided by namespace.
+	// ResourceVersions are the versions of the collection that the records represent, by namespace;
+	// the empty name stands for a collection that is not divided by namespace.
 	ResourceVersions map[string]string
 	// Written is when writing began, by the local clock.
 	Written time.Time
 }
 
-// Check returns an error that wraps ErrIdentity and lists the differences, unless the file's identity is exactly this one.
+// Check returns an error that wraps ErrIdentity and lists the differences, unless the file's
+// identity is exactly this one.
 func (h Header) Check(identity map[string]string) error {
 	names := slices.Collect(maps.Keys(identity))
 	for name := range h.Identity {

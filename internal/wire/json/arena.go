@@ -34,8 +34,8 @@ type pending struct {
 	list  bool
 }
 
-// maxCompared is how many of the most recent strings and maps a new one is compared with. Times, for example, repeat within an
-// object.
+// maxCompared is how many of the most recent strings and maps a new one is compared with. Times,
+// for example, repeat within an object.
 const maxCompared = 32
 
 // reset drops everything, and frees the memory of an unusually large object.

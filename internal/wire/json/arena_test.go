@@ -19,8 +19,9 @@ import (
 	"github.com/tidings/tidings/internal/wire"
 )
 
-// TestOwnValues decodes objects with strings and lists that no other object has, many of them equally long, and some repeated. The result
-// equals upstream's, and values that repeat within an object are stored once, except with NoSharing.
+// TestOwnValues decodes objects with strings and lists that no other object has, many of them
+// equally long, and some repeated. The result equals upstream's, and values that repeat within an
+// object are stored once, except with NoSharing.
 func TestOwnValues(t *testing.T) {
 	random := testseed.Rand(t)
 	for _, noSharing := range []bool{false, true} {
@@ -117,7 +118,8 @@ func TestKeepsNoObject(t *testing.T) {
 	runtime.KeepAlive(d)
 }
 
-// TestPartsInNewParts: new parts may contain parts found in the table. Nobody has written to those, and they do not count for the next part.
+// TestPartsInNewParts: new parts may contain parts found in the table. Nobody has written to those,
+// and they do not count for the next part.
 func TestPartsInNewParts(t *testing.T) {
 	d := newDecoder(t, wire.Options{})
 	for i := range 30 {
@@ -146,8 +148,8 @@ func TestSpoiltPartsAreNoHits(t *testing.T) {
 	}
 }
 
-// TestEveryScalarCounts replaces each kind of scalar by each other in a shared list. Every write is noticed, and there are no false alarms,
-// even with empty maps and lists.
+// TestEveryScalarCounts replaces each kind of scalar by each other in a shared list. Every write is
+// noticed, and there are no false alarms, even with empty maps and lists.
 func TestEveryScalarCounts(t *testing.T) {
 	values := []any{true, false, nil, int64(0), int64(1), int64(2), 0.0, 1.0, "", "1", int64(math.Float64bits(1.5)), 1.5, struct{}{}}
 	const text = `{"kind":"K","spec":{"list":[7,true,{"a":{},"b":[]},[]],"map":{"x":{},"y":[{}],"z":false}}}`

@@ -16,8 +16,9 @@ import (
 	"github.com/tidings/tidings/internal/wire/wiretest"
 )
 
-// BenchmarkDecode decodes many objects and keeps them all, as a cache does. It reports the CPU time, including the garbage
-// collector's, the live heap per object, including the decoder's tables, and the number of heap objects.
+// BenchmarkDecode decodes many objects and keeps them all, as a cache does. It reports the CPU
+// time, including the garbage collector's, the live heap per object, including the decoder's
+// tables, and the number of heap objects.
 func BenchmarkDecode(b *testing.B) {
 	for _, set := range []struct {
 		name string

@@ -20,8 +20,8 @@ type box[Bytes any] struct {
 	bytes  Bytes
 }
 
-// boxed returns the decoded string raw as an interface value. If raw is short and plain, this takes one allocation instead
-// of two.
+// boxed returns the decoded string raw as an interface value. If raw is short and plain, this takes
+// one allocation instead of two.
 func boxed(raw []byte) any {
 	if !isPlain(raw) {
 		return unquote(raw)

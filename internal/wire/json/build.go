@@ -14,9 +14,9 @@ import (
 
 // builder builds values from the nodes of one document after another.
 //
-// A value whose field tends to repeat is looked up by its text; a new one is built and put into the table. The strings and
-// slices that only this object has would cost two small allocations each, so they are collected while the object is built
-// and allocated together at the end; see arena.
+// A value whose field tends to repeat is looked up by its text; a new one is built and put into the
+// table. The strings and slices that only this object has would cost two small allocations each, so
+// they are collected while the object is built and allocated together at the end; see arena.
 type builder struct {
 	tape   tape
 	data   []byte
@@ -44,8 +44,9 @@ type builder struct {
 }
 
 const (
-	// maxArenaText bounds the strings that are collected, so that small ones do not keep a big one alive, and the texts of
-	// the maps that are compared, so that deep nesting cannot take quadratic time.
+	// maxArenaText bounds the strings that are collected, so that small ones do not keep a big one
+	// alive, and the texts of the maps that are compared, so that deep nesting cannot take
+	// quadratic time.
 	maxArenaText = 1024
 	// maxHashed bounds how often each byte is hashed as part of another map or slice around it, so that deep nesting
 	// cannot take quadratic time. Real objects stay below it.
@@ -173,8 +174,9 @@ func (b *builder) sharedContainer(i int32, f *field, to place) any {
 	return v
 }
 
-// rateOfMaps returns the rate that counts the map of node i, which must not be empty. Maps of several kinds usually differ in
-// their second name, unless names are data: the first is often a name or type.
+// rateOfMaps returns the rate that counts the map of node i, which must not be empty. Maps of
+// several kinds usually differ in their second name, unless names are data: the first is often a
+// name or type.
 func (b *builder) rateOfMaps(i int32, f *field) *share.Rate {
 	first, nodes := b.fields.member(f, nil, b.name(i+1)), b.tape.nodes
 	if nodes[i].size > 1 {
@@ -316,8 +318,9 @@ func (b *builder) string(raw []byte, f *field, to place) any {
 	return b.newString(raw)
 }
 
-// sharedScalar looks up the string or number raw, a value or a name with rate r. A new one is decoded for the table. The
-// result is nil if raw should not be looked up, or is new and only sampled.
+// sharedScalar looks up the string or number raw, a value or a name with rate r. A new one is
+// decoded for the table. The result is nil if raw should not be looked up, or is new and only
+// sampled.
 func (b *builder) sharedScalar(raw []byte, f *field, r *share.Rate, decode func(raw []byte) any) any {
 	if !b.shared || !b.shouldLookUp(r, raw) {
 		return nil
@@ -342,8 +345,8 @@ func (b *builder) newString(raw []byte) any {
 	return boxed(raw)
 }
 
-// number returns the number raw: an int64 if it has no point or exponent and fits, else a float64. Like strings, long ones
-// are looked up; Go boxes small ones without allocating.
+// number returns the number raw: an int64 if it has no point or exponent and fits, else a float64.
+// Like strings, long ones are looked up; Go boxes small ones without allocating.
 func (b *builder) number(raw []byte, f *field) any {
 	if len(raw) > len("99") {
 		if v := b.sharedScalar(raw, f, &f.rate, b.newNumber); v != nil {
@@ -370,8 +373,9 @@ func (b *builder) newNumber(raw []byte) any {
 	return float
 }
 
-// find looks a value up and counts the outcome. If another object had it but it was not stored, v is nil and seen true. A
-// value that only this object had before is returned too, but does not count as repeating.
+// find looks a value up and counts the outcome. If another object had it but it was not stored, v
+// is nil and seen true. A value that only this object had before is returned too, but does not
+// count as repeating.
 func (b *builder) find(key sum, raw []byte, f *field, r *share.Rate, p *share.Policy) (v any, seen bool) {
 	e := b.table.get(key)
 	seen = e != nil && e.Object != b.doc
@@ -392,8 +396,8 @@ func (b *builder) find(key sum, raw []byte, f *field, r *share.Rate, p *share.Po
 	return e.Value, seen
 }
 
-// remember puts a new value into the table, or nil to record that it was seen. The entry accounts for what was allocated
-// since unaccounted was before.
+// remember puts a new value into the table, or nil to record that it was seen. The entry accounts
+// for what was allocated since unaccounted was before.
 func (b *builder) remember(key sum, v any, before int) {
 	if b.err == nil {
 		b.table.put(key, entry{Value: v, Object: b.doc, Cost: uint32(b.unaccounted - before), Memory: b.sum}) // for scalars the sum is meaningless

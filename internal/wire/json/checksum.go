@@ -6,7 +6,8 @@ import (
 	"unsafe"
 )
 
-// isSound verifies an entry once per batch, and drops it if somebody has written to it, which is possible for maps and slices only.
+// isSound verifies an entry once per batch, and drops it if somebody has written to it, which is
+// possible for maps and slices only.
 func (b *builder) isSound(e *entry, f *field, size int) bool {
 	switch {
 	case !isContainer(e.Value) || b.table.IsChecked(e):
@@ -28,8 +29,8 @@ func isContainer(v any) bool {
 	return false
 }
 
-// The checksum of a value changes if somebody writes to a map or slice in it, the only parts that are writable. It covers
-// the addresses of strings rather than their bytes.
+// The checksum of a value changes if somebody writes to a map or slice in it, the only parts that
+// are writable. It covers the addresses of strings rather than their bytes.
 
 // checksumOf returns the checksum of v, which was decoded from size bytes.
 func (b *builder) checksumOf(v any, size int) uint64 {
@@ -37,7 +38,8 @@ func (b *builder) checksumOf(v any, size int) uint64 {
 	return b.checksum(v)
 }
 
-// checksum returns the checksum of v. It visits at most b.visitsLeft values, because somebody may have put a map into itself.
+// checksum returns the checksum of v. It visits at most b.visitsLeft values, because somebody may
+// have put a map into itself.
 func (b *builder) checksum(v any) uint64 {
 	if b.visitsLeft--; b.visitsLeft < 0 {
 		return 0

@@ -20,8 +20,8 @@ import (
 	"github.com/tidings/tidings/internal/wire/wiretest"
 )
 
-// TestStrayWritesDoNotSpread makes forbidden writes somewhere inside decoded objects. Objects decoded in the next batch must not
-// show them.
+// TestStrayWritesDoNotSpread makes forbidden writes somewhere inside decoded objects. Objects
+// decoded in the next batch must not show them.
 func TestStrayWritesDoNotSpread(t *testing.T) {
 	seed := testseed.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))

@@ -33,9 +33,10 @@ var ErrEvent = errors.New("malformed watch event")
 // Next waits for the next event and returns its type and the text of its object. The text is valid until the next call
 // of Next; it is complete, but not validated.
 //
-// The error is io.EOF if the stream ended between two events. An error that wraps ErrEvent concerns one event only, and the
-// next call continues after it. Every other error ends the stream and is returned again by each call: a *LimitError, an error
-// of the reader, one that wraps io.ErrUnexpectedEOF if the stream was cut off in the middle of an event, or an
+// The error is io.EOF if the stream ended between two events. An error that wraps ErrEvent concerns
+// one event only, and the next call continues after it. Every other error ends the stream and is
+// returned again by each call: a *LimitError, an error of the reader, one that wraps
+// io.ErrUnexpectedEOF if the stream was cut off in the middle of an event, or an
 // apierrors.APIStatus if the server sent a Status in place of an event.
 func (r *EventReader) Next() (eventType string, object []byte, err error) {
 	if r.err != nil {

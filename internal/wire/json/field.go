@@ -9,8 +9,9 @@ import (
 	"github.com/tidings/tidings/internal/wire/share"
 )
 
-// field is one path in the documents: all values with the same names around them, whatever list they are in. A field knows
-// the fields below it, so that their names are decoded only once, and tracks whether looking its values up pays off.
+// field is one path in the documents: all values with the same names around them, whatever list
+// they are in. A field knows the fields below it, so that their names are decoded only once, and
+// tracks whether looking its values up pays off.
 type field struct {
 	name     string // decoded
 	raw      string // as in the text, including quotes
@@ -46,8 +47,9 @@ func newFields(trim *trimNode) *fields {
 	return &fields{root: &field{trim: trim}}
 }
 
-// member returns the field of the member called raw in objects at f. before is the field of the preceding member, or nil.
-// Members mostly come in the same order as last time, which saves the search.
+// member returns the field of the member called raw in objects at f. before is the field of the
+// preceding member, or nil. Members mostly come in the same order as last time, which saves the
+// search.
 func (fs *fields) member(f, before *field, raw []byte) *field {
 	guess := &f.first
 	if before != nil {
@@ -64,8 +66,8 @@ func (fs *fields) member(f, before *field, raw []byte) *field {
 	return m
 }
 
-// add creates the field of a new member. Beyond the bounds it returns the field that stands for all such members, or, if
-// there is something to trim, one that is used only this time.
+// add creates the field of a new member. Beyond the bounds it returns the field that stands for all
+// such members, or, if there is something to trim, one that is used only this time.
 func (fs *fields) add(f *field, raw []byte) *field {
 	full := f.overflow == f || len(f.children) >= maxChildren || fs.count >= maxFields || f.path+len(raw) > maxPath
 	if full && f.trim == nil {

@@ -24,7 +24,8 @@ func countFields(t *testing.T, f *field) (n int) {
 	return n
 }
 
-// TestFieldsAreBounded decodes documents that use data as names. Members beyond the bounds are decoded all the same, and counted under a star.
+// TestFieldsAreBounded decodes documents that use data as names. Members beyond the bounds are
+// decoded all the same, and counted under a star.
 func TestFieldsAreBounded(t *testing.T) {
 	d := newDecoder(t, wire.Options{})
 	const outer, inner = maxChildren - 1, 100
@@ -83,8 +84,8 @@ func TestFieldIsTakenUpAgain(t *testing.T) {
 	}
 }
 
-// A field with more values than int(containers.Window) lookups can repeat too. It must not matter that the values differ in a few bytes
-// of long texts.
+// A field with more values than int(containers.Window) lookups can repeat too. It must not matter
+// that the values differ in a few bytes of long texts.
 func TestFieldWithManyValues(t *testing.T) {
 	const values = 250
 	d := newDecoder(t, wire.Options{})

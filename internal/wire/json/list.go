@@ -42,7 +42,8 @@ type ListHead struct {
 }
 
 // ItemKind returns the apiVersion and kind of the list's items; items of built-in types omit them.
-// It returns two empty strings if the kind of the list does not end in List, or is just "List", which may hold anything.
+// It returns two empty strings if the kind of the list does not end in List, or is just "List",
+// which may hold anything.
 func (h *ListHead) ItemKind() (apiVersion, kind string) {
 	kind, ok := strings.CutSuffix(h.Kind, "List")
 	if !ok || kind == "" {
@@ -51,18 +52,19 @@ func (h *ListHead) ItemKind() (apiVersion, kind string) {
 	return h.APIVersion, kind
 }
 
-// NewListReader returns a reader of the list in src. limit bounds the bytes of each item, and of everything else in the list
-// together; 0 means DefaultLimit.
+// NewListReader returns a reader of the list in src. limit bounds the bytes of each item, and of
+// everything else in the list together; 0 means DefaultLimit.
 func NewListReader(src io.Reader, limit int) *ListReader {
 	return &ListReader{stream: newStream(src, limit)}
 }
 
-// Next returns the text of the next item, which is valid until the next call. The text is complete and starts with a brace, but
-// it is not validated.
+// Next returns the text of the next item, which is valid until the next call. The text is complete
+// and starts with a brace, but it is not validated.
 //
-// The error is io.EOF after the last item, once the rest of the list was read and is valid. Every other error ends the list
-// and is returned again by each call: a *LimitError, an error of the reader, one that wraps io.ErrUnexpectedEOF if the list was
-// cut off, or an apierrors.APIStatus if the server sent a Status instead.
+// The error is io.EOF after the last item, once the rest of the list was read and is valid. Every
+// other error ends the list and is returned again by each call: a *LimitError, an error of the
+// reader, one that wraps io.ErrUnexpectedEOF if the list was cut off, or an apierrors.APIStatus if
+// the server sent a Status instead.
 func (r *ListReader) Next() ([]byte, error) {
 	if r.err != nil {
 		return nil, r.err
@@ -78,8 +80,8 @@ func (r *ListReader) Next() ([]byte, error) {
 	return item, nil
 }
 
-// Head returns the metadata read so far: before the first item, what the server wrote in front of the items, which is usually
-// everything; complete once Next has returned io.EOF.
+// Head returns the metadata read so far: before the first item, what the server wrote in front of
+// the items, which is usually everything; complete once Next has returned io.EOF.
 func (r *ListReader) Head() ListHead { return r.head }
 
 func isStatus(err error) bool {

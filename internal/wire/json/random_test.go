@@ -9,7 +9,8 @@ import (
 	"github.com/tidings/tidings/internal/wire/wiretest"
 )
 
-// documents generates random documents: valid and malformed ones, from a small vocabulary, so that much of them is equal.
+// documents generates random documents: valid and malformed ones, from a small vocabulary, so that
+// much of them is equal.
 type documents struct {
 	r     *rand.Rand
 	seeds [][]byte

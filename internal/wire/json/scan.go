@@ -5,8 +5,9 @@ import (
 	"errors"
 )
 
-// extent finds the end of a value by brackets and quotes alone, without validating what is between them. It can be resumed
-// as more text arrives, and looks at each byte once. The result is exact if the value is valid.
+// extent finds the end of a value by brackets and quotes alone, without validating what is between
+// them. It can be resumed as more text arrives, and looks at each byte once. The result is exact if
+// the value is valid.
 type extent struct {
 	at       int // the next byte to look at, relative to the start of the value
 	depth    int // number of open brackets
@@ -14,8 +15,9 @@ type extent struct {
 	inString bool
 }
 
-// find looks for the end in text, which starts with the value and may have grown since the last call. It returns the index
-// after the value, 0 if no value can start here, or false if text ends too early to tell.
+// find looks for the end in text, which starts with the value and may have grown since the last
+// call. It returns the index after the value, 0 if no value can start here, or false if text ends
+// too early to tell.
 func (e *extent) find(text []byte) (end int, ok bool) {
 	if e.end > 0 {
 		return e.end, true

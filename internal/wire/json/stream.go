@@ -35,7 +35,8 @@ type stream struct {
 }
 
 const (
-	// quietBuffer is the buffer size of an idle stream: most watches are, and a program has many. It is too small for any event.
+	// quietBuffer is the buffer size of an idle stream: most watches are, and a program has many.
+	// It is too small for any event.
 	quietBuffer = 64
 	// busyBuffer is the size of the buffer that a stream borrows when data arrives, until it has caught up.
 	busyBuffer = 64 << 10
@@ -52,7 +53,8 @@ func newStream(src io.Reader, limit int) stream {
 	return stream{src: src, limit: limit}
 }
 
-// peek returns the next byte that is not white space, without consuming it. At the end of the stream the error is io.EOF.
+// peek returns the next byte that is not white space, without consuming it. At the end of the
+// stream the error is io.EOF.
 func (s *stream) peek() (byte, error) {
 	for {
 		for s.start < len(s.buf) {

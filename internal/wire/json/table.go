@@ -2,14 +2,15 @@ package json
 
 import "github.com/tidings/tidings/internal/wire/share"
 
-// table finds decoded values by the text they were decoded from. A nil value means that the text was seen but not stored.
+// table finds decoded values by the text they were decoded from. A nil value means that the text
+// was seen but not stored.
 type table struct {
 	*share.Table[any]
 	hash hasher
 }
 
-// sweepEvery is the number of objects after which the table drops entries that were not found again. A JSON object takes many
-// times as many entries as a protobuf one.
+// sweepEvery is the number of objects after which the table drops entries that were not found
+// again. A JSON object takes many times as many entries as a protobuf one.
 const sweepEvery = 1 << 12
 
 type entry = share.Entry[any]

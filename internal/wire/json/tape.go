@@ -10,8 +10,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// node is one value of a document, or the name of an object's member. Nodes are in the order of the text: the node of an
-// object is followed by name, value, name, value; that of an array by its elements.
+// node is one value of a document, or the name of an object's member. Nodes are in the order of the
+// text: the node of an object is followed by name, value, name, value; that of an array by its
+// elements.
 type node struct {
 	start, end int32 // its position in the text; strings include their quotes
 	next       int32 // the node after it and everything in it
@@ -19,8 +20,8 @@ type node struct {
 	kind       jsontext.Kind
 }
 
-// tape is a validated document, parsed in one pass. Since it has the extent of every value, later passes can skip or look
-// up a whole subtree without reading it again.
+// tape is a validated document, parsed in one pass. Since it has the extent of every value, later
+// passes can skip or look up a whole subtree without reading it again.
 type tape struct {
 	dec   jsontext.Decoder
 	buf   bytes.Buffer

@@ -16,8 +16,9 @@ import (
 	"github.com/tidings/tidings/internal/wire"
 )
 
-// Typed is a wire.Decoder for Go structs: a user's types for custom resources, metav1.PartialObjectMetadata, or built-in
-// types from a server that answers in JSON. Create one with NewTyped. It shares nothing, so its objects may be written to.
+// Typed is a wire.Decoder for Go structs: a user's types for custom resources,
+// metav1.PartialObjectMetadata, or built-in types from a server that answers in JSON. Create one
+// with NewTyped. It shares nothing, so its objects may be written to.
 type Typed[T runtime.Object] struct {
 	elem reflect.Type
 	// largest is the size of the largest struct that an object can hold any number of.
@@ -28,13 +29,14 @@ type Typed[T runtime.Object] struct {
 	stats wire.Stats
 }
 
-// NewTyped returns a decoder for T, which must be a pointer to a struct. It returns an error if T is not, or if a path in
-// opts.Trim is invalid. The sharing options have no effect.
+// NewTyped returns a decoder for T, which must be a pointer to a struct. It returns an error if T
+// is not, or if a path in opts.Trim is invalid. The sharing options have no effect.
 func NewTyped[T runtime.Object](opts wire.Options) (*Typed[T], error) {
 	return NewTypedAs[T](reflect.TypeFor[T](), opts)
 }
 
-// NewTypedAs is NewTyped for a type known only at run time, which must be a pointer to a struct that implements the interface T.
+// NewTypedAs is NewTyped for a type known only at run time, which must be a pointer to a struct
+// that implements the interface T.
 func NewTypedAs[T runtime.Object](pointer reflect.Type, opts wire.Options) (*Typed[T], error) {
 	if pointer.Kind() != reflect.Pointer || pointer.Elem().Kind() != reflect.Struct {
 		return nil, fmt.Errorf("cannot decode JSON into %s: want a pointer to a struct", pointer)
@@ -80,9 +82,9 @@ func largestPart(t reflect.Type, seen map[reflect.Type]bool) (size int) {
 
 var errNoObject = errors.New("got another value instead of an object")
 
-// Decode decodes one object as sigs.k8s.io/json does: names are case-sensitive, unknown ones are skipped, and the last of
-// duplicates wins. The kind is not checked. Anything but a JSON object is an error, null included. The previous version is
-// not used.
+// Decode decodes one object as sigs.k8s.io/json does: names are case-sensitive, unknown ones are
+// skipped, and the last of duplicates wins. The kind is not checked. Anything but a JSON object is
+// an error, null included. The previous version is not used.
 func (d *Typed[T]) Decode(data []byte, _ T) (object T, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,8 +1,8 @@
 // Package json decodes Kubernetes objects from JSON: unstructured ones, sharing equal parts, and typed ones.
 // It also reads the JSON streams of lists and watches.
 //
-//   - Unstructured decodes into *unstructured.Unstructured. Equal names, strings, numbers, maps and lists of all objects
-//     of one decoder are stored once.
+//   - Unstructured decodes into *unstructured.Unstructured. Equal names, strings, numbers, maps and
+//     lists of all objects of one decoder are stored once.
 //   - Typed decodes into Go structs.
 //   - EventReader and ListReader split watches and lists into the texts of single objects.
 //
@@ -24,11 +24,12 @@ import (
 
 // Unstructured is a wire.Decoder for objects without a Go type. Create one with NewUnstructured.
 //
-// The maps and slices of its objects are shared with earlier and later objects, and equal maps within one object may be the
-// same map. Go cannot protect a map: whoever wants to write to an object must DeepCopy it first, or decode with NoSharing.
+// The maps and slices of its objects are shared with earlier and later objects, and equal maps
+// within one object may be the same map. Go cannot protect a map: whoever wants to write to an
+// object must DeepCopy it first, or decode with NoSharing.
 //
-// The strings that only one object has share one block of memory, except with NoSharing. Code that keeps one of them longer than its object
-// should clone it.
+// The strings that only one object has share one block of memory, except with NoSharing. Code that
+// keeps one of them longer than its object should clone it.
 type Unstructured struct {
 	opts wire.Options
 	trim *trimNode
@@ -43,8 +44,8 @@ type Unstructured struct {
 
 var _ wire.Decoder[*unstructured.Unstructured] = (*Unstructured)(nil)
 
-// NewUnstructured returns a decoder. It returns an error if a path in opts.Trim is invalid. With Options.NoSharing an object
-// owns its maps, slices and strings; only names of fields are shared.
+// NewUnstructured returns a decoder. It returns an error if a path in opts.Trim is invalid. With
+// Options.NoSharing an object owns its maps, slices and strings; only names of fields are shared.
 // Options.Seed is not used: nothing here is random except the secret of the hash.
 func NewUnstructured(opts wire.Options) (*Unstructured, error) {
 	trim, err := newTrim(opts.Trim)

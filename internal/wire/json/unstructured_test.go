@@ -183,8 +183,8 @@ func TestDecodeSharesEqualParts(t *testing.T) {
 	}
 }
 
-// Values that repeat within an object are stored once, even if their field stopped sharing because nothing repeats between objects.
-// An object that may be written to has them twice.
+// Values that repeat within an object are stored once, even if their field stopped sharing because
+// nothing repeats between objects. An object that may be written to has them twice.
 func TestDecodeSharesWithinAnObject(t *testing.T) {
 	before := strings.Repeat("x", maxArenaText)
 	for _, noSharing := range []bool{false, true} {

@@ -10,8 +10,9 @@ import (
 // maxDepth bounds the nesting of messages. API types nest about 15 deep.
 const maxDepth = 100
 
-// Apply appends to dst the result of applying patch p to base, at most size bytes, and returns the extended slice. The error is
-// ErrBroken; dst is then returned unchanged, but the memory beyond its end may have been written to.
+// Apply appends to dst the result of applying patch p to base, at most size bytes, and returns the
+// extended slice. The error is ErrBroken; dst is then returned unchanged, but the memory beyond its
+// end may have been written to.
 func Apply(dst, base, p []byte, size int) ([]byte, error) {
 	r, head := NewReader(p)
 	if head > len(base) {
@@ -195,7 +196,8 @@ func find(b []byte, number int32) int {
 	}
 }
 
-// first splits a run of length-delimited fields into the tag and body of the first, and the rest. The tag is nil if there is none.
+// first splits a run of length-delimited fields into the tag and body of the first, and the rest.
+// The tag is nil if there is none.
 func first(run []byte) (tag, body, rest []byte) {
 	_, typ, width := protowire.ConsumeTag(run)
 	if width < 0 || typ != protowire.BytesType {

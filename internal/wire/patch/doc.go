@@ -1,10 +1,12 @@
 // Package patch describes an encoded object by how it differs from another one, its base, field by field.
 //
-// Objects of one collection have most of their fields in common with a neighbor. A patch holds only the other fields, so it is smaller than
-// the object compressed with a dictionary. It can be applied to the encoding of the base, and also, by the type's decoder, to the decoded
-// base: the new object is then made without decoding the common part, which both objects share.
+// Objects of one collection have most of their fields in common with a neighbor. A patch holds only
+// the other fields, so it is smaller than the object compressed with a dictionary. It can be
+// applied to the encoding of the base, and also, by the type's decoder, to the decoded base: the
+// new object is then made without decoding the common part, which both objects share.
 //
-// A patch has entries in the order of field numbers, one for each field, or run of fields with the same number, that differs from the base:
+// A patch has entries in the order of field numbers, one for each field, or run of fields with the
+// same number, that differs from the base:
 //
 //	head                  how many bytes before the message are copied from the base
 //	entries of a message:

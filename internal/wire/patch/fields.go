@@ -9,8 +9,9 @@ import (
 // None is the Number at the end of a message. It is above all field numbers.
 const None = math.MaxInt32
 
-// Number returns the number of the field at the start of b, None if b is empty, and 0 if there is no valid field. Making and applying patches
-// must agree on the fields, so both use this and FieldEnd.
+// Number returns the number of the field at the start of b, None if b is empty, and 0 if there is
+// no valid field. Making and applying patches must agree on the fields, so both use this and
+// FieldEnd.
 func Number(b []byte) int32 {
 	if len(b) > 0 && b[0] < 0x80 { // nearly always
 		return int32(b[0] >> 3)
@@ -49,7 +50,8 @@ func FieldEnd(b []byte, i int) int {
 	return -1
 }
 
-// runEnd returns the end of the run of fields with this number at the start of b. The run ends before a malformed field.
+// runEnd returns the end of the run of fields with this number at the start of b. The run ends
+// before a malformed field.
 func runEnd(b []byte, number int32) int {
 	for i := 0; ; {
 		if Number(b[i:]) != number {

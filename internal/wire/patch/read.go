@@ -134,7 +134,8 @@ func (r *Reader) Element() (gap int, c Change) {
 	return int(v >> 2), c
 }
 
-// Count reads the length of a list. base is its length in the base; each element beyond that takes at least a byte of the patch.
+// Count reads the length of a list. base is its length in the base; each element beyond that takes
+// at least a byte of the patch.
 func (r *Reader) Count(base int) int {
 	n := r.number()
 	if n > base+len(r.data)-r.at {
@@ -168,7 +169,8 @@ func (r *Reader) Fields(number int32) []byte {
 	return b
 }
 
-// Text reads a change of a text of length base: the lengths of the prefix and suffix to keep, and the bytes between them.
+// Text reads a change of a text of length base: the lengths of the prefix and suffix to keep, and
+// the bytes between them.
 func (r *Reader) Text(base int) (before, behind int, between []byte) {
 	before, behind = r.number(), r.number()
 	between = r.Bytes()

@@ -2,7 +2,8 @@ package patch
 
 import "google.golang.org/protobuf/encoding/protowire"
 
-// Nearly all times, those of the years 1978 to 3058, are encoded as five bytes of seconds and no nanoseconds. Only such times are shifted.
+// Nearly all times, those of the years 1978 to 3058, are encoded as five bytes of seconds and no
+// nanoseconds. Only such times are shifted.
 const (
 	minSeconds, maxSeconds = 1 << 28, 1<<35 - 1
 	timeSize               = 8

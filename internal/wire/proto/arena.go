@@ -9,13 +9,14 @@ import (
 // maxTimes is the number of times of one object that share an array.
 const maxTimes = 64
 
-// arena collects what is deferred to the end of an object: its own strings and byte slices, and the times it points to. Each
-// of the two then takes one allocation of the exact size. Nothing is deferred for an object whose owner may remove parts of it: the others would keep
-// the memory of all.
+// arena collects what is deferred to the end of an object: its own strings and byte slices, and the
+// times it points to. Each of the two then takes one allocation of the exact size. Nothing is
+// deferred for an object whose owner may remove parts of it: the others would keep the memory of
+// all.
 //
-// Until then the strings are empty and the times are in the arena, so a value with deferred parts must not be copied. That
-// holds because values for the table are decoded without the arena, and because no slice or struct of an object moves
-// while it is decoded.
+// Until then the strings are empty and the times are in the arena, so a value with deferred parts
+// must not be copied. That holds because values for the table are decoded without the arena, and
+// because no slice or struct of an object moves while it is decoded.
 type arena struct {
 	bytes   []byte
 	pending []pending
@@ -86,8 +87,8 @@ func (a *arena) settle() (size int) {
 			if p.raw != nil {
 				*p.raw = part
 			} else {
-				// Safe because the bytes of a string in the block are never written again: byte slices of the same block
-				// cannot reach beyond their capacity.
+				// Safe because the bytes of a string in the block are never written again: byte
+				// slices of the same block cannot reach beyond their capacity.
 				*p.text = unsafe.String(unsafe.SliceData(part), len(part))
 			}
 		}

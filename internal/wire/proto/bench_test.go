@@ -14,7 +14,8 @@ import (
 	"github.com/tidings/tidings/internal/wire/wiretest"
 )
 
-// decoding is one way to decode the pods of a cache. The result of make is given a function that finds the cached version by uid.
+// decoding is one way to decode the pods of a cache. The result of make is given a function that
+// finds the cached version by uid.
 type decoding struct {
 	name string
 	make func(testing.TB) func(data []byte, find func(uid []byte) *corev1.Pod) (*corev1.Pod, error)
@@ -108,8 +109,9 @@ func BenchmarkUpdate(b *testing.B) {
 	}
 }
 
-// BenchmarkEvent decodes 20,000 pods and then, in random order, an event of each in which it becomes ready or unready. It reports
-// the cost per event; the last version of each pod is held, as by a cache.
+// BenchmarkEvent decodes 20,000 pods and then, in random order, an event of each in which it
+// becomes ready or unready. It reports the cost per event; the last version of each pod is held, as
+// by a cache.
 func BenchmarkEvent(b *testing.B) {
 	pods := wiretest.Pods(20_000, 3)
 	inputs := marshalAll(b, pods)
@@ -193,8 +195,9 @@ func decodeEvents(b *testing.B, way decoding, inputs, events [][]byte, order []i
 	runtime.KeepAlive(pods)
 }
 
-// decodeAll decodes the inputs in a loop, with a new decoder each round, and reports the cost of one: by the clock, and in CPU
-// time including the collector's. Each n inputs are of n objects, in the same order.
+// decodeAll decodes the inputs in a loop, with a new decoder each round, and reports the cost of
+// one: by the clock, and in CPU time including the collector's. Each n inputs are of n objects, in
+// the same order.
 func decodeAll(b *testing.B, way decoding, inputs [][]byte, n int, unit string) {
 	cpu := processTime()
 	for b.Loop() {

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// layout describes the memory that is writable through a value of a type: the value itself and everything that it refers to,
-// except strings, which nobody can write to.
+// layout describes the memory that is writable through a value of a type: the value itself and
+// everything that it refers to, except strings, which nobody can write to.
 type layout struct {
 	size uintptr
 	refs []refs
@@ -101,8 +101,9 @@ func mapKindOf(t reflect.Type) mapKind {
 	return otherMap
 }
 
-// checksummer computes checksums of the memory that is writable through a value. Two checksums are equal if nobody wrote to it in
-// between, and different if somebody did, except with a probability of 2^-64.
+// checksummer computes checksums of the memory that is writable through a value. Two checksums are
+// equal if nobody wrote to it in between, and different if somebody did, except with a probability
+// of 2^-64.
 type checksummer struct {
 	seed  maphash.Seed
 	start uint64

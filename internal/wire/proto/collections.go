@@ -57,8 +57,8 @@ func makeEmpty(slice *header) {
 	}
 }
 
-// elements decodes n elements and appends them to the slice. An element reuses parts of the previous element at its index:
-// servers change elements far more often than they move them.
+// elements decodes n elements and appends them to the slice. An element reuses parts of the
+// previous element at its index: servers change elements far more often than they move them.
 func (d *decoder) elements(f *field, slice, old *header, b []byte, start, i, n int) error {
 	first, width := slice.len, i-start
 	if err := d.extend(f, slice, n); err != nil {
@@ -289,8 +289,9 @@ func (f *field) makeMap(p unsafe.Pointer, n int) {
 	}
 }
 
-// mapEntry decodes the entry b[i:end] into m. As in the generated code, the wire types of key and value do not matter.
-// If a key or value extends beyond the entry, the result depends on the message around the map; that is left to plain mode.
+// mapEntry decodes the entry b[i:end] into m. As in the generated code, the wire types of key and
+// value do not matter. If a key or value extends beyond the entry, the result depends on the
+// message around the map; that is left to plain mode.
 func (d *decoder) mapEntry(f *field, m reflect.Value, b []byte, i, end int) error {
 	var key, value []byte
 	var amount resource.Quantity

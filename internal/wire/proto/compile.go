@@ -45,8 +45,8 @@ type message struct {
 	fields []*field // by field number; nil until the field is first seen
 }
 
-// field is the plan for one field of a message, with what the decoder learned of its values on this path. It is created with
-// the first value: objects use few of the fields that their types have.
+// field is the plan for one field of a message, with what the decoder learned of its values on this
+// path. It is created with the first value: objects use few of the fields that their types have.
 type field struct {
 	fieldType
 	// site is for the whole field, element for one element of a list or map, key for the keys of a map.
@@ -194,8 +194,9 @@ func (c *compiler) prepareMany(f *field) {
 	}
 }
 
-// plan returns the plan of f's messages. Their type was checked when f was compiled. A recursive type gets one plan for all
-// depths, so that the number of plans depends on the types and not on the data.
+// plan returns the plan of f's messages. Their type was checked when f was compiled. A recursive
+// type gets one plan for all depths, so that the number of plans depends on the types and not on
+// the data.
 func (c *compiler) plan(f *field) *message {
 	switch {
 	case f.sub != nil:

@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// A reflect operation on memory at a given type starts with a lookup of the pointer type, which takes as long as copying a small struct.
-// So plans keep the pointer type, in a nil pointer.
+// A reflect operation on memory at a given type starts with a lookup of the pointer type, which
+// takes as long as copying a small struct. So plans keep the pointer type, in a nil pointer.
 
 // boxed is the memory of an any.
 type boxed struct{ typ, data unsafe.Pointer }

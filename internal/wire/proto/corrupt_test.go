@@ -24,8 +24,8 @@ import (
 	"github.com/tidings/tidings/internal/wire/wiretest"
 )
 
-// TestStrayWritesDoNotSpread makes forbidden writes somewhere inside decoded objects of every type. Objects decoded later, both other
-// objects and further versions, must not show them.
+// TestStrayWritesDoNotSpread makes forbidden writes somewhere inside decoded objects of every type.
+// Objects decoded later, both other objects and further versions, must not show them.
 func TestStrayWritesDoNotSpread(t *testing.T) {
 	seed := testseed.Seed(t)
 	for i, typ := range registered() {
@@ -167,8 +167,8 @@ func sharedPod() *corev1.Pod {
 	return p
 }
 
-// TestSpoiltSpecIsDecodedAgain: the spec of the previous version is reused if its bytes are unchanged, but not if somebody has written
-// to it.
+// TestSpoiltSpecIsDecodedAgain: the spec of the previous version is reused if its bytes are
+// unchanged, but not if somebody has written to it.
 func TestSpoiltSpecIsDecodedAgain(t *testing.T) {
 	for name, write := range map[string]func(*corev1.PodSpec){
 		"a field":         func(s *corev1.PodSpec) { s.NodeName = "other" },

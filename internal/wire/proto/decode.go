@@ -17,9 +17,10 @@ func (d *decoder) fieldOf(m *message, num int32) *field {
 	return d.compiler.field(m, num)
 }
 
-// message decodes b into the value at p, of type m.typ. In plain mode the value may already hold something.
-// Here and below, old is the same place in the previous version, whose parts are reused if b has them too. It is nil if there
-// is none: in plain mode, and in values for the table, which must not refer to an object.
+// message decodes b into the value at p, of type m.typ. In plain mode the value may already hold
+// something. Here and below, old is the same place in the previous version, whose parts are reused
+// if b has them too. It is nil if there is none: in plain mode, and in values for the table, which
+// must not refer to an object.
 //
 // All the writing through unsafe pointers happens below here. It is safe because p always comes from an allocation of
 // m.typ, or of a type that holds one at this place, and the offsets and types of the fields come from reflection
@@ -141,8 +142,9 @@ func (d *decoder) value(f *field, s *site, p, old unsafe.Pointer, b []byte) erro
 // minPart is the size of the smallest message held by value that is worth a lookup.
 const minPart = 24
 
-// part decodes a message or Quantity into p, which is zero except in plain mode. If an equal one is in the table, it is copied.
-// With a previous version, it is decoded field by field instead, to reuse what is equal.
+// part decodes a message or Quantity into p, which is zero except in plain mode. If an equal one is
+// in the table, it is copied. With a previous version, it is decoded field by field instead, to
+// reuse what is equal.
 func (d *decoder) part(f *field, s *site, p, old unsafe.Pointer, b []byte) error {
 	if f.kind == quantityKind {
 		return d.quantity(p, b)

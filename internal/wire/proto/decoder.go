@@ -16,7 +16,8 @@ import (
 	"github.com/tidings/tidings/internal/wire/patch"
 )
 
-// ErrNotSupported is wrapped by the error of New for a type that has no protobuf encoding. Such a type has to be read as JSON.
+// ErrNotSupported is wrapped by the error of New for a type that has no protobuf encoding. Such a
+// type has to be read as JSON.
 var ErrNotSupported = errors.New("the type has no protobuf encoding; ask the server for JSON")
 
 // errIrregular says that the bytes take liberties of protobuf that no API server takes, so that the object has to be
@@ -60,8 +61,8 @@ type decoder struct {
 	digits   patch.Scratch
 	// noDefer is above 0 while decoding a value that goes into the table or into a map: nothing may be deferred then.
 	noDefer int
-	// keepsBytes says that the object's own strings point into the bytes being decoded. tableDepth is above 0 while decoding a value that goes
-	// into the table; its strings do not.
+	// keepsBytes says that the object's own strings point into the bytes being decoded. tableDepth
+	// is above 0 while decoding a value that goes into the table; its strings do not.
 	keepsBytes bool
 	// inPlace says that the bytes will not change any more, so that no copy of them is needed.
 	inPlace    bool
@@ -98,9 +99,10 @@ func supported(typ reflect.Type) error {
 	return nil
 }
 
-// New returns a decoder for T, a pointer to a struct type such as *corev1.Pod. A type with an Unmarshal method but without
-// the tags that a plan needs is decoded by that method. The error says what is wrong with opts.Trim, or wraps
-// ErrNotSupported. opts.Seed decides which versions reuse nothing; which values are looked up depends on the objects alone.
+// New returns a decoder for T, a pointer to a struct type such as *corev1.Pod. A type with an
+// Unmarshal method but without the tags that a plan needs is decoded by that method. The error says
+// what is wrong with opts.Trim, or wraps ErrNotSupported. opts.Seed decides which versions reuse
+// nothing; which values are looked up depends on the objects alone.
 func New[T any](opts wire.Options) (*Decoder[T], error) {
 	return newOf[T](reflect.TypeFor[T](), opts)
 }
@@ -213,7 +215,8 @@ func (dec *Decoder[T]) guarded(decode func() (unsafe.Pointer, error)) (p unsafe.
 	return decode()
 }
 
-// decode returns a pointer to a new value of the root type. old is an earlier version, or nil, and was its encoding, if known.
+// decode returns a pointer to a new value of the root type. old is an earlier version, or nil, and
+// was its encoding, if known.
 func (d *decoder) decode(data []byte, old unsafe.Pointer, was []byte) (unsafe.Pointer, error) {
 	if d.unchecked++; d.unchecked > wire.RecheckEvery {
 		d.recheck()
@@ -296,8 +299,8 @@ func (d *decoder) takeCorrupted() []string {
 // maxKept is the largest encoding that strings may point into: it lives as long as any of the strings is referenced.
 const maxKept = 32 << 10
 
-// aliasesInput reports whether the strings of the value being decoded point into its encoding. They never overlap: bytes where they might are decoded
-// in plain mode, which copies strings.
+// aliasesInput reports whether the strings of the value being decoded point into its encoding. They
+// never overlap: bytes where they might are decoded in plain mode, which copies strings.
 func (d *decoder) aliasesInput() bool { return d.keepsBytes && d.tableDepth == 0 }
 
 // canDefer reports whether parts of the value being decoded may be deferred to the arena.

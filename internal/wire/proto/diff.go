@@ -84,7 +84,8 @@ type fieldRun struct {
 	n      int
 }
 
-// splitRun splits the run of fields with this number off b. It returns the number of the next field, which is 0 if one is malformed.
+// splitRun splits the run of fields with this number off b. It returns the number of the next
+// field, which is 0 if one is malformed.
 func (d *patchBuilder) splitRun(b []byte, number int32) (next int32, run fieldRun, rest []byte) {
 	for i := 0; ; {
 		if i = patch.FieldEnd(b, i); i < 0 {
@@ -155,8 +156,9 @@ func (d *patchBuilder) tagWidth(before, run fieldRun) int {
 	return width
 }
 
-// pop splits off the first field, whose tag has this width, and returns its body. The next field must have the same tag, and lengths must be
-// in their shortest form, because applying the patch writes them that way.
+// pop splits off the first field, whose tag has this width, and returns its body. The next field
+// must have the same tag, and lengths must be in their shortest form, because applying the patch
+// writes them that way.
 func (d *patchBuilder) pop(fields []byte, width int) (body, rest []byte) {
 	if d.failed {
 		return nil, nil

@@ -80,8 +80,8 @@ func neighbors(t testing.TB, rng *rand.Rand, typ reflect.Type, n int) (out [][]b
 	return out
 }
 
-// TestDiff makes patches of objects as servers write them, which always have one, and of malformed or oddly encoded ones, which may
-// have none.
+// TestDiff makes patches of objects as servers write them, which always have one, and of malformed
+// or oddly encoded ones, which may have none.
 func TestDiff(t *testing.T) {
 	rng := testseed.Rand(t)
 	for _, typ := range patchedTypes {
@@ -148,7 +148,8 @@ func TestDiffOfOddFields(t *testing.T) {
 	}
 }
 
-// TestDiffOfLengths changes texts within nested messages such that the encodings of the lengths around them grow or shrink.
+// TestDiffOfLengths changes texts within nested messages such that the encodings of the lengths
+// around them grow or shrink.
 func TestDiffOfLengths(t *testing.T) {
 	d := newDiffer(t, reflect.TypeFor[*corev1.Pod]())
 	pod := func(n int) []byte {
@@ -271,8 +272,9 @@ func related(rng *rand.Rand, messages [][]byte) (base, data []byte) {
 	return base, data
 }
 
-// FuzzNeighbors makes patches between messages derived from each other by changes of fields, which the input chooses, and applies them to
-// the encoding and to the object. Unlike in FuzzDiff, most of the messages are valid.
+// FuzzNeighbors makes patches between messages derived from each other by changes of fields, which
+// the input chooses, and applies them to the encoding and to the object. Unlike in FuzzDiff, most
+// of the messages are valid.
 func FuzzNeighbors(f *testing.F) {
 	all := smallMessages(f, patchedTypes)
 	differs, checks := map[reflect.Type]wire.Differ{}, map[reflect.Type]*patchChecker{}

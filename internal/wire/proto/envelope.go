@@ -103,8 +103,8 @@ func ParseWatchEvent(frame []byte) (WatchEvent, error) {
 	return e, nil
 }
 
-// eachField calls f for the fields of b numbered from 1 to last, which must all be strings, byte slices or messages. Other
-// fields are skipped.
+// eachField calls f for the fields of b numbered from 1 to last, which must all be strings, byte
+// slices or messages. Other fields are skipped.
 func eachField(b []byte, f func(num int32, b []byte) error, last int32) error {
 	for i := 0; i < len(b); {
 		num, wire, next, err := tag(b, i)

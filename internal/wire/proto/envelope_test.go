@@ -213,7 +213,8 @@ func TestListReaderErrors(t *testing.T) {
 	}
 }
 
-// TestItemsOfAllSizes reads items of about the size of the reader's buffer, of the steps in which larger ones are read, and of the limit.
+// TestItemsOfAllSizes reads items of about the size of the reader's buffer, of the steps in which
+// larger ones are read, and of the limit.
 func TestItemsOfAllSizes(t *testing.T) {
 	const buffer = 4096
 	var want, data []byte

@@ -13,8 +13,8 @@ import (
 // objects makes the comparison more thorough: go test -run TestEveryType -objects 50.
 var objects = flag.Int("objects", 2, "random objects of each type")
 
-// TestEveryType compares with the generated decoder for random objects of all types, valid and malformed, with and without sharing
-// between objects. At the end no object may have changed.
+// TestEveryType compares with the generated decoder for random objects of all types, valid and
+// malformed, with and without sharing between objects. At the end no object may have changed.
 func TestEveryType(t *testing.T) {
 	seed := testseed.Seed(t)
 	for i, typ := range registered() {

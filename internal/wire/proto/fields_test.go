@@ -130,7 +130,8 @@ func TestPeekFindsWhatDecodeFinds(t *testing.T) {
 	}
 }
 
-// isSeen reports whether Peek reads everything relevant: after a resource version and a field of a larger number it stops.
+// isSeen reports whether Peek reads everything relevant: after a resource version and a field of a
+// larger number it stops.
 func isSeen(metadata []byte) bool {
 	fields, ok := splitFields(metadata)
 	version, end := false, false

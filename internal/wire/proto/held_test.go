@@ -14,8 +14,9 @@ import (
 	"github.com/tidings/tidings/internal/wire/wiretest"
 )
 
-// TestManyVersionsTakeNoMoreMemory holds the last versions of pods that were changed many times, as a cache does, and compares their
-// memory with that of the same pods decoded for the first time. Tables are not counted.
+// TestManyVersionsTakeNoMoreMemory holds the last versions of pods that were changed many times, as
+// a cache does, and compares their memory with that of the same pods decoded for the first time.
+// Tables are not counted.
 func TestManyVersionsTakeNoMoreMemory(t *testing.T) {
 	pods := wiretest.Pods(100, 5)
 	for name, change := range map[string]func(*corev1.Pod, int){
@@ -94,8 +95,8 @@ func (c *podCache) held(uid types.UID) int {
 	return v.held
 }
 
-// TestHeldMemoryIsBounded has versions that each leave one short string behind for good, in the same block as a long one that is
-// replaced at once.
+// TestHeldMemoryIsBounded has versions that each leave one short string behind for good, in the
+// same block as a long one that is replaced at once.
 func TestHeldMemoryIsBounded(t *testing.T) {
 	d := newPodDecoder(t)
 	const versions, long = 1000, maxDeferred - 100

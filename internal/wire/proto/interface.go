@@ -7,7 +7,8 @@ import (
 	"github.com/tidings/tidings/internal/wire"
 )
 
-// AsInterface is a wire.Decoder for objects whose type is known only at run time. T is an interface that they implement.
+// AsInterface is a wire.Decoder for objects whose type is known only at run time. T is an interface
+// that they implement.
 type AsInterface[T any] struct{ *Decoder[unsafe.Pointer] }
 
 // NewAsInterface returns a decoder for typ, a pointer to a struct that implements the interface T. See New.

@@ -41,7 +41,8 @@ func TestKeptBytes(t *testing.T) {
 	}
 }
 
-// TestKeptBytesAreFew holds one string of each object. That keeps the encoding of a small object alive, but not of a large one.
+// TestKeptBytesAreFew holds one string of each object. That keeps the encoding of a small object
+// alive, but not of a large one.
 func TestKeptBytesAreFew(t *testing.T) {
 	const n = 50
 	for size, most := range map[int]int{1 << 10: maxKept, 1 << 20: 4 << 10} {

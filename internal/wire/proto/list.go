@@ -66,9 +66,10 @@ func NewListReader(r *bufio.Reader, maxItem int) *ListReader {
 	return &ListReader{r: r, maxItem: maxItem}
 }
 
-// Next returns the bytes of the next item, for Decoder.Decode. They are valid until the next call. After the last item
-// the error is io.EOF; a list that ends too early gives io.ErrUnexpectedEOF, and a Status in place of a list an apierrors.APIStatus. Errors are
-// returned again by each further call.
+// Next returns the bytes of the next item, for Decoder.Decode. They are valid until the next call.
+// After the last item the error is io.EOF; a list that ends too early gives io.ErrUnexpectedEOF,
+// and a Status in place of a list an apierrors.APIStatus. Errors are returned again by each further
+// call.
 func (l *ListReader) Next() ([]byte, error) {
 	if l.err != nil {
 		return nil, l.err
@@ -85,8 +86,8 @@ func (l *ListReader) Next() ([]byte, error) {
 	return item, nil
 }
 
-// Meta returns the list's metadata read so far. It is complete when Next has returned io.EOF, but an API server sends it
-// before the items.
+// Meta returns the list's metadata read so far. It is complete when Next has returned io.EOF, but
+// an API server sends it before the items.
 func (l *ListReader) Meta() metav1.ListMeta { return l.meta }
 
 // TypeMeta returns the kind and version of the list, complete when Meta is.
@@ -127,8 +128,9 @@ func (l *ListReader) readMagic() error {
 	return nil
 }
 
-// envelopeField reads one field of the envelope, or just the header of the raw part. The stream may end between two fields, but not before
-// the list: a truncated body would otherwise pass for an empty list.
+// envelopeField reads one field of the envelope, or just the header of the raw part. The stream may
+// end between two fields, but not before the list: a truncated body would otherwise pass for an
+// empty list.
 func (l *ListReader) envelopeField() error {
 	if _, err := l.r.Peek(1); err != nil {
 		if l.begun {

@@ -18,9 +18,9 @@ const (
 
 // table finds decoded values by their encoded bytes.
 //
-// Two values count as equal if their shapes and their bytes are. The bytes of strings are compared. For everything else 128
-// bits of two independently and unpredictably seeded hashes stand for the bytes: finding a collision by trying takes 2^64
-// objects.
+// Two values count as equal if their shapes and their bytes are. The bytes of strings are compared.
+// For everything else 128 bits of two independently and unpredictably seeded hashes stand for the
+// bytes: finding a collision by trying takes 2^64 objects.
 type table struct {
 	*share.Table[found]
 	seed1, seed2 maphash.Seed
@@ -28,8 +28,9 @@ type table struct {
 	corrupted    []string // paths of values found to have been written to
 }
 
-// found is a value in the table. For a string, value points to its bytes and n is its length; for a list, value points to its
-// first element and n is its length; for a map, value is the map; for all others, value points to a copy of the value.
+// found is a value in the table. For a string, value points to its bytes and n is its length; for a
+// list, value points to its first element and n is its length; for a map, value is the map; for all
+// others, value points to a copy of the value.
 type found struct {
 	value unsafe.Pointer
 	n     int
@@ -47,8 +48,8 @@ func newTable(maxBytes int) *table {
 	return &table{share.NewTable[found](maxBytes, sweepEvery), maphash.MakeSeed(), maphash.MakeSeed(), newChecksummer(), nil}
 }
 
-// find looks up b for site s; l is the layout of values of the shape. If it is not there, the found value is nil; if the
-// action is decodeAndStore, pass hash to add.
+// find looks up b for site s; l is the layout of values of the shape. If it is not there, the found
+// value is nil; if the action is decodeAndStore, pass hash to add.
 func (t *table) find(s *site, shape uint32, l *layout, b []byte) (f found, hash uint64, action missAction) {
 	s.renew(t.Generation(), t.Batch())
 	if s.last != nil && s.last.is(shape, b) {
@@ -134,10 +135,11 @@ func (t *table) add(hash uint64, shape uint32, l *layout, b []byte, value unsafe
 var (
 	// sharing is the policy for values that objects refer to.
 	sharing = share.Policy{Direct: 4, Second: 1, First: 64, Window: 512, Sampled: 32}
-	// sharingOften is the policy if decoding costs hardly more than a lookup: only values found half of the time are looked up.
+	// sharingOften is the policy if decoding costs hardly more than a lookup: only values found
+	// half of the time are looked up.
 	sharingOften = share.Policy{Direct: share.Never, Second: 4, First: 512, Window: 512, Sampled: 32, Found: true}
-	// copying is the policy for values held in place. The table needs a copy besides those in the objects, so a lookup saves
-	// time but no memory: values are never stored at first sight.
+	// copying is the policy for values held in place. The table needs a copy besides those in the
+	// objects, so a lookup saves time but no memory: values are never stored at first sight.
 	copying = share.Policy{Direct: share.Never, Second: 2, First: 64, Window: 512, Sampled: 32}
 )
 
@@ -159,16 +161,17 @@ const recentStrings = 8
 // lastBytes is the size of the largest part that a site remembers.
 const lastBytes = 2 << 10
 
-// lastValue is the last value of a site that was found in the table. Pods of one owner are adjacent in a list, so the next
-// value is often the same, and comparing is cheaper than hashing.
+// lastValue is the last value of a site that was found in the table. Pods of one owner are adjacent
+// in a list, so the next value is often the same, and comparing is cheaper than hashing.
 type lastValue struct {
 	found
 	encoded []byte
 	shape   uint32
 }
 
-// newSite returns a site for values that objects refer to. At first they are stored when seen for the second time: if there are
-// few of them, storing each at first sight would take more memory than sharing saves.
+// newSite returns a site for values that objects refer to. At first they are stored when seen for
+// the second time: if there are few of them, storing each at first sight would take more memory
+// than sharing saves.
 func newSite(path string, policy *share.Policy) *site {
 	return &site{path: path, policy: policy, rate: share.Rate{Mode: share.Second}}
 }
@@ -232,7 +235,8 @@ func (s *site) recentString(b []byte) string {
 	return ""
 }
 
-// rememberString makes text, which must not be empty, a recent string, unless the site has seen too few for it to matter.
+// rememberString makes text, which must not be empty, a recent string, unless the site has seen too
+// few for it to matter.
 func (s *site) rememberString(text string) {
 	if s.recent == nil {
 		if s.stats.Lookups < fewLookups {

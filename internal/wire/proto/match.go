@@ -11,16 +11,18 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// maxMatch bounds the nesting of messages in a part that is compared for reuse. A part that differs only far below is compared
-// once more for each part around it that differs too, so that without a bound the time could be quadratic.
+// maxMatch bounds the nesting of messages in a part that is compared for reuse. A part that differs
+// only far below is compared once more for each part around it that differs too, so that without a
+// bound the time could be quadratic.
 const maxMatch = 16
 
 // place is the position of a field in a struct.
 type place struct{ offset, size uintptr }
 
-// matches reports whether decoding b, not in plain mode, gives exactly the message at p, including which fields are nil and which are empty;
-// the message may then be shared. It may also return false if finding out would take too long: for messages nested more than
-// left deep, for types with their own Unmarshal, and for anything no server writes. It only reads.
+// matches reports whether decoding b, not in plain mode, gives exactly the message at p, including
+// which fields are nil and which are empty; the message may then be shared. It may also return
+// false if finding out would take too long: for messages nested more than left deep, for types with
+// their own Unmarshal, and for anything no server writes. It only reads.
 //
 // As in decoder.message, p is a value of m.typ.
 func (d *decoder) matches(m *message, p unsafe.Pointer, b []byte, left int) bool {
@@ -194,8 +196,8 @@ func unlessMore(b []byte, i int, tag []byte) int {
 	return i
 }
 
-// matchMap compares the run of map entries whose first tag is b[start:i]. p points to the map. The entries must be in key order,
-// as servers write them, so that no key comes twice.
+// matchMap compares the run of map entries whose first tag is b[start:i]. p points to the map. The
+// entries must be in key order, as servers write them, so that no key comes twice.
 func (d *decoder) matchMap(f *field, p unsafe.Pointer, b []byte, start, i, left int) (end int) {
 	tag, n := b[start:i], 0
 	var last []byte
@@ -269,8 +271,8 @@ func (d *decoder) matchEntry(f *field, p unsafe.Pointer, key, value []byte, left
 	return d.matchValue(f, v.UnsafePointer(), value, left)
 }
 
-// isZeroBut reports whether all fields of the message at p are zero except those in set. That includes fields that are trimmed
-// or not encoded.
+// isZeroBut reports whether all fields of the message at p are zero except those in set. That
+// includes fields that are trimmed or not encoded.
 func (m *message) isZeroBut(set uint64, p unsafe.Pointer) bool {
 	for rest := (uint64(1)<<len(m.places) - 1) &^ set; rest != 0; rest &= rest - 1 {
 		at := m.places[bits.TrailingZeros64(rest)]

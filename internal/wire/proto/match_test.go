@@ -20,8 +20,9 @@ import (
 	"github.com/tidings/tidings/internal/wire/wiretest"
 )
 
-// TestEveryTypeInVersions decodes version after version of an object of each type, valid and malformed. Each must equal the result of
-// the generated decoder, and must still do so when all later ones were decoded.
+// TestEveryTypeInVersions decodes version after version of an object of each type, valid and
+// malformed. Each must equal the result of the generated decoder, and must still do so when all
+// later ones were decoded.
 func TestEveryTypeInVersions(t *testing.T) {
 	seed := testseed.Seed(t)
 	for i, typ := range registered() {
@@ -170,8 +171,8 @@ func TestUnchangedPartsAreTakenOver(t *testing.T) {
 	}
 }
 
-// TestTableTakesNothingOver makes a list and a pointer target go into the table while a previous version has the same strings in its
-// own block: other objects must not keep that alive.
+// TestTableTakesNothingOver makes a list and a pointer target go into the table while a previous
+// version has the same strings in its own block: other objects must not keep that alive.
 func TestTableTakesNothingOver(t *testing.T) {
 	d := newPodDecoder(t)
 	pod := wiretest.Pods(1, 1)[0]
@@ -325,7 +326,8 @@ func TestMatchesBoundsDepth(t *testing.T) {
 	}
 }
 
-// TestMatchReadsLongTags has a tag of two bytes, the first of which looks like a tag itself, followed by what would then look like another field.
+// TestMatchReadsLongTags has a tag of two bytes, the first of which looks like a tag itself,
+// followed by what would then look like another field.
 func TestMatchReadsLongTags(t *testing.T) {
 	const data = "\x80\x01\xc0\x3e\xfa\x3e\x0a\x09abcdefghi" // stdin, and an unknown field
 	d := newPodDecoder(t)

@@ -61,8 +61,8 @@ func TestPackedNumbers(t *testing.T) {
 	}
 }
 
-// TestOddMaps decodes maps in all encodings of a few entries, each after each other one, so that a different map might wrongly be
-// reused.
+// TestOddMaps decodes maps in all encodings of a few entries, each after each other one, so that a
+// different map might wrongly be reused.
 func TestOddMaps(t *testing.T) {
 	text := func(number int, s string) []byte { return messageField(number, []byte(s)) }
 	entries := [][]byte{

@@ -101,7 +101,8 @@ type sibling struct {
 	patch  []byte
 }
 
-// patched applies the patch to base and returns a pointer to the new value of the root type. Parts shared with the sibling are taken from it.
+// patched applies the patch to base and returns a pointer to the new value of the root type. Parts
+// shared with the sibling are taken from it.
 func (d *decoder) patched(base unsafe.Pointer, p []byte, of sibling) (unsafe.Pointer, error) {
 	if d.root == nil || base == nil {
 		return nil, patch.ErrBroken
@@ -139,7 +140,8 @@ func (d *decoder) cloneAndPatch(r *patch.Reader, base unsafe.Pointer, of sibling
 	return out, err
 }
 
-// patchRoom is the memory an object may take beyond the allowance for its patch. Copies of the base's memory do not count.
+// patchRoom is the memory an object may take beyond the allowance for its patch. Copies of the
+// base's memory do not count.
 const patchRoom = 1 << 20
 
 // entries changes the message at p, a copy of the base's message, by the entries up to the next end.

@@ -47,8 +47,8 @@ func (c *patchChecker) fresh(data []byte) (generated, error) {
 	return reflect.NewAt(c.typ.Elem(), p).Interface().(generated), nil
 }
 
-// patched applies p, a patch from base to data, to the decoded base. The result must equal data decoded, and the base must not change. The
-// result is nil if there is an error.
+// patched applies p, a patch from base to data, to the decoded base. The result must equal data
+// decoded, and the base must not change. The result is nil if there is an error.
 func (c *patchChecker) patched(t testing.TB, base, data, p []byte) generated {
 	t.Helper()
 	was, err := c.fresh(base)
@@ -79,8 +79,8 @@ func (c *patchChecker) patched(t testing.TB, base, data, p []byte) generated {
 	return got
 }
 
-// repatched applies p to the base as patched does, and again given objects that other patches made from the base: the results must be equal,
-// and none of the others may change.
+// repatched applies p to the base as patched does, and again given objects that other patches made
+// from the base: the results must be equal, and none of the others may change.
 func (c *patchChecker) repatched(t testing.TB, base, data, p []byte) generated {
 	t.Helper()
 	want := c.patched(t, base, data, p)
@@ -108,7 +108,8 @@ func (c *patchChecker) repatched(t testing.TB, base, data, p []byte) generated {
 	return want
 }
 
-// TestPatched compares patched objects of several types with decoded ones. At the end no object may have changed, and the decoder still works.
+// TestPatched compares patched objects of several types with decoded ones. At the end no object may
+// have changed, and the decoder still works.
 func TestPatched(t *testing.T) {
 	rng := testseed.Rand(t)
 	for _, typ := range patchedTypes {
@@ -207,7 +208,8 @@ func TestPatchedShares(t *testing.T) {
 	}
 }
 
-// TestRepatchedShares: entries equal in both patches are shared by both objects; a part that only the other patch changed is the base's.
+// TestRepatchedShares: entries equal in both patches are shared by both objects; a part that only
+// the other patch changed is the base's.
 func TestRepatchedShares(t *testing.T) {
 	d := newKeeping(t)
 	changed := func(change func(*corev1.Pod)) (*corev1.Pod, []byte) {
@@ -253,7 +255,8 @@ func within(data []byte, s string) bool {
 	return at >= from && at < from+uintptr(len(data))
 }
 
-// TestDecodeBaseIsInPlace: strings of a base point into its encoding, those of other objects do not, even after a malformed base.
+// TestDecodeBaseIsInPlace: strings of a base point into its encoding, those of other objects do
+// not, even after a malformed base.
 func TestDecodeBaseIsInPlace(t *testing.T) {
 	single := newKeeping(t)
 	byInterface, err := NewAsInterface[generated](reflect.TypeFor[*corev1.Pod](), keeping)
@@ -307,8 +310,8 @@ func TestLargeBaseIsInPlace(t *testing.T) {
 	}
 }
 
-// TestWritesDoNotReachTheEncodingOfABase makes forbidden writes to the byte slices of decoded bases of all types. Their encoding, on which all
-// patches depend, must not change.
+// TestWritesDoNotReachTheEncodingOfABase makes forbidden writes to the byte slices of decoded bases
+// of all types. Their encoding, on which all patches depend, must not change.
 func TestWritesDoNotReachTheEncodingOfABase(t *testing.T) {
 	types := append(registered(), reflect.TypeFor[*holder]())
 	filler := newFiller(testseed.Rand(t).Int64())
@@ -398,7 +401,8 @@ func (k *keeper) Unmarshal(data []byte) error {
 	return nil
 }
 
-// TestNoIrregularBase: the meaning of such fields depends on their place in the encoding, so it cannot be the base of a patch.
+// TestNoIrregularBase: the meaning of such fields depends on their place in the encoding, so it
+// cannot be the base of a patch.
 func TestNoIrregularBase(t *testing.T) {
 	d := newKeeping(t)
 	name := messageField(podMetadata, messageField(fieldOfName, []byte("a")))
@@ -459,7 +463,8 @@ func TestPatchedOfAnotherBase(t *testing.T) {
 	}
 }
 
-// checkHostile applies arbitrary bytes as a patch. If that works with both the encoding and the object, the results must agree.
+// checkHostile applies arbitrary bytes as a patch. If that works with both the encoding and the
+// object, the results must agree.
 func checkHostile(t testing.TB, c *patchChecker, base, p []byte) {
 	t.Helper()
 	data, err := patch.Apply(nil, base, p, len(base)+len(p))

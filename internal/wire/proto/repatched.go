@@ -6,10 +6,12 @@ import (
 	"github.com/tidings/tidings/internal/wire/patch"
 )
 
-// Where the entries of two patches of the same base are equal, so are their results. So an object can be made from a previous one that was made
-// from the same base, instead of from the base: most of what a change leaves alone are parts that differ from the base.
+// Where the entries of two patches of the same base are equal, so are their results. So an object
+// can be made from a previous one that was made from the same base, instead of from the base: most
+// of what a change leaves alone are parts that differ from the base.
 
-// repatchEntries changes the message at p by the entries of r up to the next end. The message is a copy of the result of other's entries on base.
+// repatchEntries changes the message at p by the entries of r up to the next end. The message is a
+// copy of the result of other's entries on base.
 func (d *decoder) repatchEntries(r, other *patch.Reader, m *message, p, base unsafe.Pointer) error {
 	if d.depth++; d.depth > maxDepth {
 		return errDepth

@@ -103,8 +103,9 @@ func (d *decoder) string(s *site, p, old *string, b []byte) {
 	}
 }
 
-// maxDeferred is the size from which a string or byte slice gets its own allocation. It keeps blocks small, so that it hardly
-// matters if a reader keeps one of the strings longer than the object.
+// maxDeferred is the size from which a string or byte slice gets its own allocation. It keeps
+// blocks small, so that it hardly matters if a reader keeps one of the strings longer than the
+// object.
 const maxDeferred = 2 << 10
 
 func (d *decoder) ownString(p *string, b []byte) {
@@ -206,8 +207,9 @@ func timestamp(b []byte) (seconds int64, nanos int32, err error) {
 	return seconds, nanos, nil
 }
 
-// quantity decodes a resource.Quantity, a message with one string. The string is cached in the quantity, so that the String
-// method, which readers may call on shared values concurrently, never writes.
+// quantity decodes a resource.Quantity, a message with one string. The string is cached in the
+// quantity, so that the String method, which readers may call on shared values concurrently, never
+// writes.
 func (d *decoder) quantity(p unsafe.Pointer, b []byte) error {
 	for i := 0; i < len(b); {
 		num, wire, next, err := tag(b, i)
@@ -281,8 +283,9 @@ func (qs *quantities) parse(text []byte) (resource.Quantity, error) {
 // isValue reports whether q holds no pointer, so that copies of it are independent.
 func isValue(q resource.Quantity) bool { return q == q.DeepCopy() }
 
-// maxExponent bounds the decimal exponent of a quantity. resource.ParseQuantity computes the power, which takes minutes
-// for an exponent of a few bytes. It rounds values below 1n and caps values above 2^63, so no meaningful quantity is lost.
+// maxExponent bounds the decimal exponent of a quantity. resource.ParseQuantity computes the power,
+// which takes minutes for an exponent of a few bytes. It rounds values below 1n and caps values
+// above 2^63, so no meaningful quantity is lost.
 const maxExponent = 1000
 
 var errExponent = errors.New("the exponent of a quantity is out of range")

@@ -5,8 +5,9 @@ import (
 	"unsafe"
 )
 
-// update decodes b into the new value at p, of type m.typ, given the previous version and its encoding: old was decoded from was. Parts whose
-// encoding is unchanged are reused without being compared, so that an update costs little more than the changed parts.
+// update decodes b into the new value at p, of type m.typ, given the previous version and its
+// encoding: old was decoded from was. Parts whose encoding is unchanged are reused without being
+// compared, so that an update costs little more than the changed parts.
 func (d *decoder) update(m *message, p, old unsafe.Pointer, b, was []byte) (err error) {
 	if !isRegular(was) {
 		return d.message(m, p, old, b)
@@ -49,8 +50,8 @@ func (d *decoder) update(m *message, p, old unsafe.Pointer, b, was []byte) (err 
 	return nil
 }
 
-// isRegular reports whether the fields of a message are in the order of their numbers, as servers write them, so that no number occurs in
-// two places.
+// isRegular reports whether the fields of a message are in the order of their numbers, as servers
+// write them, so that no number occurs in two places.
 func isRegular(message []byte) bool {
 	last, lastTag := int32(0), []byte(nil)
 	for i := 0; i < len(message); {
@@ -66,8 +67,8 @@ func isRegular(message []byte) bool {
 	return true
 }
 
-// fieldOfBefore finds the field, or run of fields, with this tag in a regular message, and returns it with the rest of the message. It returns
-// nil if there is none.
+// fieldOfBefore finds the field, or run of fields, with this tag in a regular message, and returns
+// it with the rest of the message. It returns nil if there is none.
 func fieldOfBefore(was []byte, num int32, encodedTag []byte) (field, rest []byte) {
 	for len(was) > 0 {
 		n, wire, next, err := tag(was, 0)
@@ -90,8 +91,8 @@ func fieldOfBefore(was []byte, num int32, encodedTag []byte) (field, rest []byte
 	return nil, nil
 }
 
-// fieldUpdate is a field being decoded into the value at p, whose previous value is at old. was is its previous encoding, including tags; nil if there
-// was none, or if it was not length-delimited.
+// fieldUpdate is a field being decoded into the value at p, whose previous value is at old. was is
+// its previous encoding, including tags; nil if there was none, or if it was not length-delimited.
 type fieldUpdate struct {
 	*field
 	p, old unsafe.Pointer
@@ -139,8 +140,9 @@ func (u *fieldUpdate) isSame(b []byte, start, i int) bool {
 	return true
 }
 
-// isSelfContained reports whether the meaning of a run of fields depends on nothing after it. The key or value of a map entry, and the last of packed
-// numbers, may extend into the fields that follow. Servers do not pack numbers, so any packed run counts as if it did.
+// isSelfContained reports whether the meaning of a run of fields depends on nothing after it. The
+// key or value of a map entry, and the last of packed numbers, may extend into the fields that
+// follow. Servers do not pack numbers, so any packed run counts as if it did.
 func (f *field) isSelfContained(run []byte) bool {
 	if f.op != mapOp && f.op != numbersOp {
 		return true
@@ -180,7 +182,8 @@ func endsOfEntry(entry []byte) (err error) {
 	return err
 }
 
-// single returns the bounds of the value in was, after a tag of this width, and false if there is not exactly one value.
+// single returns the bounds of the value in was, after a tag of this width, and false if there is
+// not exactly one value.
 func (u *fieldUpdate) single(width int) (from, to int, ok bool) {
 	if u.was == nil {
 		return 0, 0, false
@@ -189,7 +192,8 @@ func (u *fieldUpdate) single(width int) (from, to int, ok bool) {
 	return from, to, err == nil && to == len(u.was)
 }
 
-// updateList decodes the run of elements whose first tag is b[start:i]. Each is compared with the previous element at its index.
+// updateList decodes the run of elements whose first tag is b[start:i]. Each is compared with the
+// previous element at its index.
 func (d *decoder) updateList(u fieldUpdate, b []byte, start, i int) (int, error) {
 	n, end, err := run(b, start, i)
 	if err != nil {
@@ -220,7 +224,8 @@ func (d *decoder) updateList(u fieldUpdate, b []byte, start, i int) (int, error)
 	return end, nil
 }
 
-// updateElement decodes b into an element at p. If old is not nil, it is the previous element at this index, decoded from was.
+// updateElement decodes b into an element at p. If old is not nil, it is the previous element at
+// this index, decoded from was.
 func (d *decoder) updateElement(f *field, p, old unsafe.Pointer, b, was []byte) error {
 	switch {
 	case old == nil || f.kind == foreignKind:

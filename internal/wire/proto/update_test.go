@@ -78,8 +78,8 @@ func TestUpdateOfIrregularEncodings(t *testing.T) {
 	}
 }
 
-// TestUpdateOfAnotherObject gives the decoder encodings that the previous version was not decoded from. The result may be wrong, but it is a
-// valid object of the type.
+// TestUpdateOfAnotherObject gives the decoder encodings that the previous version was not decoded
+// from. The result may be wrong, but it is a valid object of the type.
 func TestUpdateOfAnotherObject(t *testing.T) {
 	d := newPodDecoderWith(t, wire.Options{}).Decoder
 	pods := wiretest.PodsOfSmallOwners(40, 2, 1)
@@ -95,7 +95,8 @@ func TestUpdateOfAnotherObject(t *testing.T) {
 	}
 }
 
-// BenchmarkOpened decodes an event of a pod that was just opened, comparing either with the object or with its encoding.
+// BenchmarkOpened decodes an event of a pod that was just opened, comparing either with the object
+// or with its encoding.
 func BenchmarkOpened(b *testing.B) {
 	pods := wiretest.Pods(2000, 1)
 	before := marshalAll(b, pods)

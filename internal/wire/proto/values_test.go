@@ -66,7 +66,8 @@ func TestEqualTextsAreOne(t *testing.T) {
 	}
 }
 
-// TestTextsInAllPlaces has the same text in strings, pointers to strings, lists and maps, so that they might be confused.
+// TestTextsInAllPlaces has the same text in strings, pointers to strings, lists and maps, so that
+// they might be confused.
 func TestTextsInAllPlaces(t *testing.T) {
 	typ := reflect.TypeFor[*corev1.Pod]()
 	d, err := newUntyped(typ, wire.Options{})
@@ -93,7 +94,8 @@ func TestTextsInAllPlaces(t *testing.T) {
 	}
 }
 
-// TestOneTypeTrimmedInOneOfTwoPlaces: equal metadata of an object and of the template in it, one of which loses an entry.
+// TestOneTypeTrimmedInOneOfTwoPlaces: equal metadata of an object and of the template in it, one of
+// which loses an entry.
 func TestOneTypeTrimmedInOneOfTwoPlaces(t *testing.T) {
 	for _, trim := range []string{"metadata.annotations[x]", "spec.template.metadata.annotations[x]"} {
 		d, err := New[*appsv1.Deployment](wire.Options{Trim: []string{trim}})

@@ -14,24 +14,26 @@ const minSpec = 128
 
 // version is what the decoder remembers of the last version of an object.
 //
-// The spec is the largest part of most objects and changes least, and comparing it with an encoding costs as much as decoding
-// all the rest. If the hash of its bytes and the checksum of its memory are those of the previous version, it is reused as a
-// whole. That is correct even if somebody has written to the object, or if it is a different object: the checksum covers
-// memory addresses.
+// The spec is the largest part of most objects and changes least, and comparing it with an encoding
+// costs as much as decoding all the rest. If the hash of its bytes and the checksum of its memory
+// are those of the previous version, it is reused as a whole. That is correct even if somebody has
+// written to the object, or if it is a different object: the checksum covers memory addresses.
 type version struct {
 	spec uint64 // hash of the spec's bytes, mixed with the checksum of its memory; 0 if the object has no spec worth hashing
 	// held is the memory in bytes of all string blocks and time arrays that the object may refer to.
 	//
-	// A reused string keeps its whole block alive, though the rest of the block may have been replaced since. Every version
-	// adds a block with its new strings, and in the worst case all of them stay. When they exceed the encoded object, a
-	// version is decoded without reusing anything, which frees them all. For a pod that becomes ready and unready, that is
-	// about every fiftieth version.
+	// A reused string keeps its whole block alive, though the rest of the block may have been
+	// replaced since. Every version adds a block with its new strings, and in the worst case all of
+	// them stay. When they exceed the encoded object, a version is decoded without reusing
+	// anything, which frees them all. For a pod that becomes ready and unready, that is about every
+	// fiftieth version.
 	held int
 }
 
-// versions remembers the last versions of objects, by the hash of their uids. It keeps nothing of the objects alive. Versions
-// not used for a while, such as those of deleted objects, are dropped. A version whose predecessor is not remembered, because
-// it was dropped or decoded elsewhere, is compared with that part by part, including the spec.
+// versions remembers the last versions of objects, by the hash of their uids. It keeps nothing of
+// the objects alive. Versions not used for a while, such as those of deleted objects, are dropped.
+// A version whose predecessor is not remembered, because it was dropped or decoded elsewhere, is
+// compared with that part by part, including the spec.
 type versions struct {
 	checksummer checksummer
 	young, old  map[uint64]version
@@ -45,14 +47,14 @@ const (
 	// maxVersions bounds each of the two generations. If memory is bounded, a quarter of it is for both.
 	maxVersions   = 1 << 19
 	versionsShare = 4
-	// A generation ends when it was used usesPerVersion times as often as there are versions; minUses keeps it from being
-	// trivially short.
+	// A generation ends when it was used usesPerVersion times as often as there are versions;
+	// minUses keeps it from being trivially short.
 	usesPerVersion = 8
 	minUses        = 1 << 12
 )
 
-// decodeAnewEvery: of the versions whose predecessor is not remembered, one in decodeAnewEvery, at random, reuses nothing. That bounds
-// what they keep alive of earlier ones, which is not counted.
+// decodeAnewEvery: of the versions whose predecessor is not remembered, one in decodeAnewEvery, at
+// random, reuses nothing. That bounds what they keep alive of earlier ones, which is not counted.
 const decodeAnewEvery = 16
 
 // newVersions returns a versions that may use a part of maxBytes; 0 means enough.
@@ -99,8 +101,9 @@ type pendingVersion struct {
 	size    int    // of the encoded object
 }
 
-// compare prepares decoding data. old is an earlier version, or nil, and was its encoding, if known. It returns old if parts of it may be
-// reused, and sets sameSpec if the spec may be. If the encoding is known, neither sameSpec nor remember is needed.
+// compare prepares decoding data. old is an earlier version, or nil, and was its encoding, if
+// known. It returns old if parts of it may be reused, and sets sameSpec if the spec may be. If the
+// encoding is known, neither sameSpec nor remember is needed.
 func (d *decoder) compare(data []byte, old unsafe.Pointer, was []byte) (from unsafe.Pointer, n pendingVersion) {
 	d.sameSpec = false
 	switch {
@@ -195,9 +198,9 @@ func prefetchListsOf(root reflect.Type) (lists []prefetchList) {
 	return lists
 }
 
-// prefetch touches the memory of an object that is about to be compared. It was last used long ago, so its cache lines are cold;
-// requesting all of them at once overlaps the misses, while comparing would wait for one after another. That makes an event
-// about a tenth cheaper.
+// prefetch touches the memory of an object that is about to be compared. It was last used long ago,
+// so its cache lines are cold; requesting all of them at once overlaps the misses, while comparing
+// would wait for one after another. That makes an event about a tenth cheaper.
 func (d *decoder) prefetch(object unsafe.Pointer) {
 	d.prefetchSum += readLines(object, d.typ.Size())
 	for _, l := range d.prefetchLists {
@@ -206,7 +209,8 @@ func (d *decoder) prefetch(object unsafe.Pointer) {
 	}
 }
 
-// readLines reads a byte of each cache line of the n bytes at p. The sum only keeps the compiler from removing the reads.
+// readLines reads a byte of each cache line of the n bytes at p. The sum only keeps the compiler
+// from removing the reads.
 func readLines(p unsafe.Pointer, n uintptr) (sum byte) {
 	for i := uintptr(0); i < n; i += cacheLine {
 		sum += *(*byte)(unsafe.Add(p, i))

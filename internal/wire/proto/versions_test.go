@@ -13,8 +13,9 @@ import (
 	"github.com/tidings/tidings/internal/wire/wiretest"
 )
 
-// TestVersionsOfObjects decodes version after version of some pods, whose metadata, spec or status change. Each must equal its encoding,
-// even at the end; an unchanged spec must be shared with the previous version.
+// TestVersionsOfObjects decodes version after version of some pods, whose metadata, spec or status
+// change. Each must equal its encoding, even at the end; an unchanged spec must be shared with the
+// previous version.
 func TestVersionsOfObjects(t *testing.T) {
 	seed := testseed.Seed(t)
 	rnd := rand.New(rand.NewPCG(seed, 0))

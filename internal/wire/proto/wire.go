@@ -77,7 +77,8 @@ func tag(b []byte, i int) (num int32, wire int, next int, err error) {
 	return num, wire, next, nil
 }
 
-// skip returns the index after the field whose tag is at b[i:]. Groups are skipped with their content, without recursion.
+// skip returns the index after the field whose tag is at b[i:]. Groups are skipped with their
+// content, without recursion.
 func skip(b []byte, i int) (int, error) {
 	for depth := 0; ; {
 		v, next, err := uvarint(b, i)
@@ -117,8 +118,9 @@ func skip(b []byte, i int) (int, error) {
 	}
 }
 
-// run finds the run of fields with the same tag. The tag of the first is b[start:i]. It returns their number and the index
-// after the last. A run ends before a malformed field; if the first one is malformed, run returns the error.
+// run finds the run of fields with the same tag. The tag of the first is b[start:i]. It returns
+// their number and the index after the last. A run ends before a malformed field; if the first one
+// is malformed, run returns the error.
 func run(b []byte, start, i int) (n, end int, err error) {
 	for width := i - start; ; i = end + width {
 		_, next, err := prefixed(b, i)

@@ -2,8 +2,8 @@ package share
 
 import "testing"
 
-// TestDroppedEntriesAreNotIndexed: dropped entries, whose hash is lost, must not crowd one place of a new index, where each takes as long to link or to
-// pass as there are others.
+// TestDroppedEntriesAreNotIndexed: dropped entries, whose hash is lost, must not crowd one place of
+// a new index, where each takes as long to link or to pass as there are others.
 func TestDroppedEntriesAreNotIndexed(t *testing.T) {
 	table := NewTable[int](0, 1<<30)
 	const n = 1000

@@ -12,12 +12,14 @@ const (
 	Sampling
 )
 
-// Policy sets the hit rates that the modes require, and how many lookups make up one measurement. A lookup that finds nothing
-// costs time and a table entry.
+// Policy sets the hit rates that the modes require, and how many lookups make up one measurement. A
+// lookup that finds nothing costs time and a table entry.
 type Policy struct {
-	// Direct and Second are the required hit rates in eighths. A field below both is only sampled. Never rules a mode out.
+	// Direct and Second are the required hit rates in eighths. A field below both is only sampled.
+	// Never rules a mode out.
 	Direct, Second uint32
-	// First is the number of lookups before the first evaluation, Window between later ones, Sampled the same in mode Sampling.
+	// First is the number of lookups before the first evaluation, Window between later ones,
+	// Sampled the same in mode Sampling.
 	First, Window, Sampled uint32
 	// Found says that only values found in the table count as repeats, not those that were seen before and dropped.
 	Found bool
@@ -26,11 +28,12 @@ type Policy struct {
 // Never is a rate that no field reaches.
 const Never = 9
 
-// Rate counts how often the values of one field repeat, and picks the mode accordingly. The zero value starts in Direct.
+// Rate counts how often the values of one field repeat, and picks the mode accordingly. The zero
+// value starts in Direct.
 //
-// A sample is one of 64 hash classes, so equal values are all in it or all outside: the rate within the sample is that of the
-// whole, and sharing resumes when it rises. The sampled class changes from time to time; otherwise a field with few values
-// might never be sampled.
+// A sample is one of 64 hash classes, so equal values are all in it or all outside: the rate within
+// the sample is that of the whole, and sharing resumes when it rises. The sampled class changes
+// from time to time; otherwise a field with few values might never be sampled.
 type Rate struct {
 	Mode         Mode
 	evaluated    bool
@@ -47,8 +50,8 @@ const (
 	lastPeriod  = 1 << 15
 )
 
-// Samples reports whether a value of the given class is in the sample; equal values have equal classes. Call it once per value
-// in mode Sampling.
+// Samples reports whether a value of the given class is in the sample; equal values have equal
+// classes. Call it once per value in mode Sampling.
 func (r *Rate) Samples(class uint64) bool {
 	if r.passed++; r.passed > r.period {
 		r.class, r.passed, r.period = (r.class+1)%Classes, 0, min(2*r.period, lastPeriod)

@@ -24,11 +24,13 @@ const (
 //	entries  the values, dense, in order of arrival, in pages, so that growing copies nothing
 //	door     the doorkeeper: fingerprints of values seen once, in small sets
 //
-// Memory is bounded by generations: a hit moves its entry into the current generation. When that generation holds half of the
-// allowed bytes, or after a number of objects, all entries of older generations are dropped and a new one begins.
+// Memory is bounded by generations: a hit moves its entry into the current generation. When that
+// generation holds half of the allowed bytes, or after a number of objects, all entries of older
+// generations are dropped and a new one begins.
 //
-// Whoever holds an object could write to the values it shares, although that is forbidden. So each entry has a checksum of its
-// value's memory, and whoever finds an entry must verify it before sharing the value for the first time in a batch.
+// Whoever holds an object could write to the values it shares, although that is forbidden. So each
+// entry has a checksum of its value's memory, and whoever finds an entry must verify it before
+// sharing the value for the first time in a batch.
 type Table[V any] struct {
 	index      []uint64
 	entries    entries[V]
@@ -45,8 +47,8 @@ type Table[V any] struct {
 
 // Entry is one value.
 type Entry[V any] struct {
-	// Hash and Check stand for the encoding and the kind of value. The table searches by Hash; comparing Check is up to the
-	// caller.
+	// Hash and Check stand for the encoding and the kind of value. The table searches by Hash;
+	// comparing Check is up to the caller.
 	Hash, Check uint64
 	Value       V
 	Memory      uint64 // checksum of the memory that is writable through the value
@@ -56,8 +58,9 @@ type Entry[V any] struct {
 	batch       uint32 // the batch in which the value was last verified
 }
 
-// NewTable returns a table that may take maxBytes bytes, values included. 0 means enough for the distinct parts of a few hundred
-// thousand objects. Every sweepEvery objects it drops entries that were not found again.
+// NewTable returns a table that may take maxBytes bytes, values included. 0 means enough for the
+// distinct parts of a few hundred thousand objects. Every sweepEvery objects it drops entries that
+// were not found again.
 func NewTable[V any](maxBytes, sweepEvery int) *Table[V] {
 	if maxBytes <= 0 {
 		maxBytes = defaultTableBytes
@@ -138,7 +141,8 @@ func (t *Table[V]) SeenBefore(hash uint64) bool {
 	return false
 }
 
-// doorWays is the size of a fingerprint's set. With just one place, two values that repeat could keep evicting each other.
+// doorWays is the size of a fingerprint's set. With just one place, two values that repeat could
+// keep evicting each other.
 const doorWays = 4
 
 // doorSet returns the set that a fingerprint belongs to.

@@ -14,11 +14,13 @@ import (
 
 // Pods returns n pods of one made-up cluster. The same n and seed give the same pods.
 //
-// Values repeat as they do in a cluster: the pods of a workload come from one template, and kubelets and controllers write their
-// fields in the same way each time. Values that are unique there are unique here: names, uids, resource versions, addresses,
-// container ids, times, the name of the service account token's volume and its mounts, and the pod's address in the fields that the
-// kubelet manages. Fields that only some clusters write, such as the resources in a container's status, are left out. The pods are
-// in list order: by namespace, then by name. One pod is about 4.2 kB in protobuf.
+// Values repeat as they do in a cluster: the pods of a workload come from one template, and
+// kubelets and controllers write their fields in the same way each time. Values that are unique
+// there are unique here: names, uids, resource versions, addresses, container ids, times, the name
+// of the service account token's volume and its mounts, and the pod's address in the fields that
+// the kubelet manages. Fields that only some clusters write, such as the resources in a container's
+// status, are left out. The pods are in list order: by namespace, then by name. One pod is about
+// 4.2 kB in protobuf.
 func Pods(n int, seed uint64) []*corev1.Pod { return newCluster(n, seed).pods(n) }
 
 // PodsOfSmallOwners is like Pods, but no owner has more than the given number of replicas.

@@ -1,5 +1,5 @@
-// Package openapi describes the Go types of resources as OpenAPI v3 documents that are complete enough for kubectl validate
-// and explain.
+// Package openapi describes the Go types of resources as OpenAPI v3 documents that are complete
+// enough for kubectl validate and explain.
 package openapi
 
 import (
@@ -193,8 +193,8 @@ func (b builder) property(f reflect.StructField, doc string) Schema {
 	return s
 }
 
-// pathsOf describes a resource's requests as far as kubectl needs it: which kind a path has, and that writes support dry run
-// and field validation.
+// pathsOf describes a resource's requests as far as kubectl needs it: which kind a path has, and
+// that writes support dry run and field validation.
 func pathsOf(r *api.Resource) Schema {
 	prefix := "/apis/" + r.GroupVersion().String()
 	if r.Group == "" {

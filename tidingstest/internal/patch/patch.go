@@ -1,5 +1,5 @@
-// Package patch applies JSON patches, JSON merge patches and strategic merge patches to objects, and rejects what an API
-// server rejects.
+// Package patch applies JSON patches, JSON merge patches and strategic merge patches to objects,
+// and rejects what an API server rejects.
 package patch
 
 import (

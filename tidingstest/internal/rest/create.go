@@ -246,8 +246,8 @@ func (r *Registry) Put(request Request, o object.Object) (object.Object, error) 
 	}
 }
 
-// Drop deletes an object at once and returns its last state, at the version of the deletion. It skips admission, but the
-// garbage collector runs if it is enabled.
+// Drop deletes an object at once and returns its last state, at the version of the deletion. It
+// skips admission, but the garbage collector runs if it is enabled.
 func (r *Registry) Drop(request Request) (object.Object, error) {
 	for {
 		old := r.collection(request.Resource).Get(request.key())

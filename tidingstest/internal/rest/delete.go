@@ -25,8 +25,9 @@ func ValidateDelete(options *metav1.DeleteOptions) error {
 	return nil
 }
 
-// Delete deletes an object, or marks it as being deleted if it has finalizers or a grace period. It returns the object, or
-// a Status for kinds whose deletion returns that, and whether the object is gone.
+// Delete deletes an object, or marks it as being deleted if it has finalizers or a grace period. It
+// returns the object, or a Status for kinds whose deletion returns that, and whether the object is
+// gone.
 func (r *Registry) Delete(ctx context.Context, request Request, options *metav1.DeleteOptions) (answer runtime.Object, gone bool, err error) {
 	if err := ValidateDelete(options); err != nil {
 		return nil, false, err

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Writes to CustomResourceDefinitions take effect immediately: the server starts or stops serving their resources before it
-// responds to the writer.
+// Writes to CustomResourceDefinitions take effect immediately: the server starts or stops serving
+// their resources before it responds to the writer.
 
 // checkDefinition rejects a definition that cannot be installed.
 func checkDefinition(request Request, o object.Object) error {

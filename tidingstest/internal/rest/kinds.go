@@ -11,8 +11,8 @@ import (
 // NewObject returns an empty object of a resource's kind.
 func NewObject(r *api.Resource) object.Object { return r.New() }
 
-// Received makes of an object that a client has sent what the server takes it for. The texts of a Secret become data, which is all that is
-// kept, and it has a type.
+// Received makes of an object that a client has sent what the server takes it for. The texts of a
+// Secret become data, which is all that is kept, and it has a type.
 func Received(o object.Object) {
 	secret, ok := o.(*corev1.Secret)
 	if !ok {

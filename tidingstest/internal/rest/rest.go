@@ -1,6 +1,6 @@
-// Package rest implements what a Kubernetes API server does between the decoded request and the storage: it validates and
-// completes metadata, runs admission, tracks generations and managed fields, resolves conflicts, and carries out deletions
-// in stages.
+// Package rest implements what a Kubernetes API server does between the decoded request and the
+// storage: it validates and completes metadata, runs admission, tracks generations and managed
+// fields, resolves conflicts, and carries out deletions in stages.
 package rest
 
 import (
@@ -25,7 +25,8 @@ type Registry struct {
 	Store   *storage.Store
 	Catalog *api.Catalog
 
-	// Admit may change or reject an object before it is written. It is called without locks held. Nil admits everything.
+	// Admit may change or reject an object before it is written. It is called without locks held.
+	// Nil admits everything.
 	Admit func(context.Context, *Admission) error
 	// RequireNamespaces rejects creations in namespaces that do not exist.
 	RequireNamespaces bool

@@ -23,8 +23,8 @@ var errModified = errors.New("the object has been modified; please apply your ch
 // none. It is called again if another write came in between. The registry takes ownership of the new state.
 type Edit func(old object.Object) (object.Object, error)
 
-// Update changes an object and returns the stored one, and whether it was created. An object that does not exist is created
-// if its kind allows that or if create is set.
+// Update changes an object and returns the stored one, and whether it was created. An object that
+// does not exist is created if its kind allows that or if create is set.
 func (r *Registry) Update(ctx context.Context, request Request, create bool, edit Edit) (o object.Object, created bool, err error) {
 	for ctx.Err() == nil {
 		old := r.collection(request.Resource).Get(request.key())
@@ -150,7 +150,8 @@ func prepareAndCheckUpdate(request Request, o, old object.Object) error {
 	return invalid(request, o.GetName(), append(errs, structureErrors(request, o)...))
 }
 
-// keepTimes keeps the times of managed fields that have not changed otherwise, so that a no-op write is recognized as one.
+// keepTimes keeps the times of managed fields that have not changed otherwise, so that a no-op
+// write is recognized as one.
 func keepTimes(o, old object.Object) {
 	entries, before := o.GetManagedFields(), old.GetManagedFields()
 	if len(entries) == 0 || len(entries) != len(before) {

@@ -8,12 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// firstVersion is the resource version of an empty store. It is not 0, which means "any version" in a request. Readers may
-// start from a lower version, because nothing happened before.
+// firstVersion is the resource version of an empty store. It is not 0, which means "any version" in
+// a request. Readers may start from a lower version, because nothing happened before.
 const firstVersion = 1000
 
-// Store holds collections of objects under one resource version that grows by one with each change, like etcd's revision.
-// Its objects are never modified. The methods of a Store and of its collections may be called from any goroutine.
+// Store holds collections of objects under one resource version that grows by one with each change,
+// like etcd's revision. Its objects are never modified. The methods of a Store and of its
+// collections may be called from any goroutine.
 type Store struct {
 	limit int // changes that each collection keeps
 
@@ -119,8 +120,8 @@ func (s *Store) Backup() *Backup {
 	return b
 }
 
-// Restore goes back to an earlier state, including its version. All collections are replaced by new ones without history;
-// the old ones are closed.
+// Restore goes back to an earlier state, including its version. All collections are replaced by new
+// ones without history; the old ones are closed.
 func (s *Store) Restore(b *Backup) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,8 +17,8 @@ import (
 	"github.com/tidings/tidings/upstream/internal/controllers"
 )
 
-// RunControllers runs the controllers on an engine until a line or EOF is read from in. Before they stop, it writes the Usage to
-// out, as JSON. profiles is a folder for profiles; it may be empty.
+// RunControllers runs the controllers on an engine until a line or EOF is read from in. Before they
+// stop, it writes the Usage to out, as JSON. profiles is a folder for profiles; it may be empty.
 func RunControllers(ctx context.Context, engine, kubeconfig, profiles string, in io.Reader, out io.Writer) error {
 	stopProfile, err := startProfile(profiles, engine)
 	if err != nil {
@@ -71,7 +71,8 @@ type child struct {
 	log *os.File
 }
 
-// startProfile starts a CPU profile of this process in a folder. The returned function stops it and adds a heap profile.
+// startProfile starts a CPU profile of this process in a folder. The returned function stops it and
+// adds a heap profile.
 func startProfile(dir, engine string) (stop func() error, err error) {
 	if dir == "" {
 		return func() error { return nil }, nil

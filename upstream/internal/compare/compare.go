@@ -1,4 +1,5 @@
-// Package compare runs controllers of Kubernetes on two engines, each against its own control plane, and compares the results.
+// Package compare runs controllers of Kubernetes on two engines, each against its own control
+// plane, and compares the results.
 package compare
 
 import (
@@ -20,7 +21,8 @@ type Options struct {
 	Program string
 	// Dir is the folder for the controllers' logs. Profiles is the folder for their CPU and heap profiles, or empty.
 	Dir, Profiles string
-	// Rounds and Pause are passed to the scenario. RestartEvery restarts the API server in every n-th round; 0 means never.
+	// Rounds and Pause are passed to the scenario. RestartEvery restarts the API server in every
+	// n-th round; 0 means never.
 	Rounds       int
 	Pause        time.Duration
 	RestartEvery int

@@ -43,8 +43,9 @@ type shutdowner interface{ Shutdown() }
 // runner is a controller that is ready to run until its context ends.
 type runner func(ctx context.Context)
 
-// Run runs the ReplicaSet, ReplicationController, Deployment, Job, EndpointSlice and namespace controllers and the garbage
-// collector until ctx ends, and returns when all of them and the factories have stopped.
+// Run runs the ReplicaSet, ReplicationController, Deployment, Job, EndpointSlice and namespace
+// controllers and the garbage collector until ctx ends, and returns when all of them and the
+// factories have stopped.
 func Run(ctx context.Context, config *rest.Config, f Factories) error {
 	clients, err := newClients(config)
 	if err != nil {

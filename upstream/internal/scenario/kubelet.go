@@ -15,8 +15,9 @@ import (
 // nodeName is the node to which all pods are bound.
 const nodeName = "node"
 
-// kubelet brings up the pods of the control plane, which has neither a scheduler nor nodes: it binds them, and sets their phase
-// to running, or to succeeded if a Job owns them. It polls all pods, so that it does not depend on an engine.
+// kubelet brings up the pods of the control plane, which has neither a scheduler nor nodes: it
+// binds them, and sets their phase to running, or to succeeded if a Job owns them. It polls all
+// pods, so that it does not depend on an engine.
 type kubelet struct {
 	client kubernetes.Interface
 	nextIP int

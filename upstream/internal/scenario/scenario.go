@@ -22,19 +22,23 @@ import (
 // scenarioLabel marks the namespaces that belong to a State.
 const scenarioLabel = "scenario"
 
-// settlePatience is how long the controllers may take to finish. On any engine, a ReplicaSet controller that waits for an event that was lost
-// with the server only continues after five minutes, at the next resync.
+// settlePatience is how long the controllers may take to finish. On any engine, a ReplicaSet
+// controller that waits for an event that was lost with the server only continues after five
+// minutes, at the next resync.
 const settlePatience = 10 * time.Minute
 
 // Options configures a scenario.
 type Options struct {
-	// Rounds is the number of rounds, each of which changes everything, and Pause the wait after the changes of a round.
+	// Rounds is the number of rounds, each of which changes everything, and Pause the wait after
+	// the changes of a round.
 	Rounds int
 	Pause  time.Duration
 	Seed   uint64
-	// Disturb is called in the middle of every round from the second on, for example to restart the API server. It may be nil.
+	// Disturb is called in the middle of every round from the second on, for example to restart the
+	// API server. It may be nil.
 	Disturb func(ctx context.Context) error
-	// Quietly waits before each disturbance until nothing is left to do, so that no request of a controller is in flight.
+	// Quietly waits before each disturbance until nothing is left to do, so that no request of a
+	// controller is in flight.
 	Quietly bool
 	Logger  *slog.Logger
 }
@@ -46,8 +50,9 @@ type play struct {
 	random *rand.Rand
 }
 
-// Play creates workloads, changes them in rounds, deletes some, and returns the state in which the controllers leave the cluster when nothing is
-// left to do. Two plays with the same options should end in the same state.
+// Play creates workloads, changes them in rounds, deletes some, and returns the state in which the
+// controllers leave the cluster when nothing is left to do. Two plays with the same options should
+// end in the same state.
 func Play(ctx context.Context, client kubernetes.Interface, opts Options) (State, error) {
 	p := &play{Options: opts, client: client, random: rand.New(rand.NewPCG(opts.Seed, 0))}
 	ctx, cancel := context.WithCancel(ctx)
@@ -69,7 +74,8 @@ func Play(ctx context.Context, client kubernetes.Interface, opts Options) (State
 	return state, err
 }
 
-// round creates a namespace with workloads, changes those of earlier rounds, and deletes the namespace of three rounds ago.
+// round creates a namespace with workloads, changes those of earlier rounds, and deletes the
+// namespace of three rounds ago.
 func (p *play) round(ctx context.Context, round int) error {
 	p.Logger.Info("round", "number", round)
 	if err := p.create(ctx, namespaceOf(round)); err != nil {
@@ -150,7 +156,8 @@ func (p *play) create(ctx context.Context, ns string) error {
 
 func only[T any](_ T, err error) error { return err }
 
-// change scales and rolls out the workloads of a namespace, deletes a Deployment for the garbage collector, and deletes pods.
+// change scales and rolls out the workloads of a namespace, deletes a Deployment for the garbage
+// collector, and deletes pods.
 func (p *play) change(ctx context.Context, ns string, round int) error {
 	web, lone, classic := int32(2+p.random.IntN(6)), int32(1+p.random.IntN(6)), int32(1+p.random.IntN(4))
 	image := fmt.Sprintf("image:%d", round)
@@ -216,7 +223,8 @@ func (p *play) deletePods(ctx context.Context, ns, selector string, n int) error
 	return nil
 }
 
-// insist retries a write until it succeeds, since others may write concurrently. It ignores that an object to delete is gone.
+// insist retries a write until it succeeds, since others may write concurrently. It ignores that an
+// object to delete is gone.
 func (p *play) insist(ctx context.Context, write func() error) error {
 	for {
 		err := write()

@@ -120,7 +120,8 @@ func (d *declarations) addSpec(spec ast.Spec) {
 	}
 }
 
-// collect adds to needed what a declaration needs, and itself. It returns false if that includes something that is not available outside.
+// collect adds to needed what a declaration needs, and itself. It returns false if that includes
+// something that is not available outside.
 func (d *declarations) collect(object types.Object, needed map[types.Object]bool) bool {
 	if needed[object] {
 		return true
@@ -145,7 +146,8 @@ func (d *declarations) collect(object types.Object, needed map[types.Object]bool
 	return available
 }
 
-// passesAdded reports whether a call passes an argument as an interface that its type only implements with an added method.
+// passesAdded reports whether a call passes an argument as an interface that its type only
+// implements with an added method.
 func (d *declarations) passesAdded(call *ast.CallExpr) bool {
 	signature, ok := d.info.TypeOf(call.Fun).(*types.Signature)
 	if !ok {

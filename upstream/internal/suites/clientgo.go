@@ -14,7 +14,8 @@ var clientGo = Suite{
 	prepare: prepareClientGo,
 }
 
-// The packages of client-go with tests for this project. Tests of a replaced package that use its unexported names cannot run.
+// The packages of client-go with tests for this project. Tests of a replaced package that use its
+// unexported names cannot run.
 var (
 	// replacedByUs are packages that clientgo replaces. Only their tests are taken.
 	replacedByUs = []string{"tools/cache", "util/workqueue", "dynamic/dynamicinformer", "metadata/metadatainformer"}
@@ -83,7 +84,8 @@ func (w *workspace) goPackage(name, folder string) testPackage {
 	return testPackage{name: name, path: "./" + folder, module: w.folder, folder: w.path(folder)}
 }
 
-// takeTests takes the tests of a replaced package: the external ones as they are, and those of the others that use exported names only.
+// takeTests takes the tests of a replaced package: the external ones as they are, and those of the
+// others that use exported names only.
 func takeTests(ctx context.Context, o *Options, w *workspace, upstream, name string) ([]testPackage, error) {
 	var packages []testPackage
 	external, err := externalTests(filepath.Join(upstream, name))

@@ -29,8 +29,8 @@ const (
 	newCache = "func New(cfg *rest.Config, opts Options) (Cache, error) {"
 )
 
-// replacement is added to controller-runtime's package cache, whose New becomes newUpstream. Options with a NewInformer stay with that, because
-// ours refuses them.
+// replacement is added to controller-runtime's package cache, whose New becomes newUpstream.
+// Options with a NewInformer stay with that, because ours refuses them.
 const replacement = `package cache
 
 import (

@@ -30,7 +30,8 @@ const controllersBelow = "k8s.io/kubernetes/pkg/controller/"
 // kubernetesFlags are flags of the go command for the controllers.
 var kubernetesFlags = []string{"-mod=mod"}
 
-// prepareKubernetes copies Kubernetes and makes a module that uses the copy, with the requirements of the module upstream.
+// prepareKubernetes copies Kubernetes and makes a module that uses the copy, with the requirements
+// of the module upstream.
 func prepareKubernetes(ctx context.Context, o *Options, w *workspace) ([]testPackage, error) {
 	upstream := filepath.Join(o.Root, "upstream")
 	from, err := moduleFolder(ctx, upstream, "k8s.io/kubernetes", "")

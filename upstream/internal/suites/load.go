@@ -55,7 +55,8 @@ func loadTests(ctx context.Context, module, name string, unreplaced bool) (*insi
 	return t, t.check(target, exports)
 }
 
-// readList reads what the go command lists. It returns the package whose path has the given end, and the file with the exports of each other.
+// readList reads what the go command lists. It returns the package whose path has the given end,
+// and the file with the exports of each other.
 func readList(list io.Reader, end string) (target listedPackage, exports map[string]string, err error) {
 	exports = map[string]string{}
 	for decoder := json.NewDecoder(list); ; {
@@ -78,11 +79,12 @@ func readList(list io.Reader, end string) (target listedPackage, exports map[str
 	return target, exports, nil
 }
 
-// adaptations are replaced in tests before anything else: a test that asserts the type of an informer but uses exported methods only could
-// run from outside.
+// adaptations are replaced in tests before anything else: a test that asserts the type of an
+// informer but uses exported methods only could run from outside.
 var adaptations = strings.NewReplacer(".(*sharedIndexInformer)", ".(SharedIndexInformer)")
 
-// check parses and checks a package and its tests. It ignores type errors: adaptations cause them in tests that cannot run from outside.
+// check parses and checks a package and its tests. It ignores type errors: adaptations cause them
+// in tests that cannot run from outside.
 func (t *insideTests) check(p listedPackage, exports map[string]string) error {
 	var all []*ast.File
 	for _, name := range p.GoFiles {

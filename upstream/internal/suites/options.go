@@ -12,9 +12,11 @@ type Options struct {
 	Root string
 	// Unreplaced leaves the imports as they are. It shows which tests fail wherever they run.
 	Unreplaced bool
-	// ClientGo is the version of client-go, such as v0.37.2. It applies to client-go's suite only; each of the others has a version of its own.
+	// ClientGo is the version of client-go, such as v0.37.2. It applies to client-go's suite only;
+	// each of the others has a version of its own.
 	ClientGo string
-	// Inside also replaces imports in the controllers of Kubernetes, not just in their tests, and then work queues and package cache too.
+	// Inside also replaces imports in the controllers of Kubernetes, not just in their tests, and
+	// then work queues and package cache too.
 	Inside bool
 	// Packages are the packages to run, as their suite names them; empty means the suite's default.
 	Packages []string

@@ -17,7 +17,8 @@ type Failure struct {
 // Report is the result of a package.
 type Report struct {
 	Suite, Package string
-	// Passed and Skipped count top-level tests and Ginkgo specs. Omitted counts tests that cannot run outside of their package.
+	// Passed and Skipped count top-level tests and Ginkgo specs. Omitted counts tests that cannot
+	// run outside of their package.
 	Passed, Skipped, Omitted int
 	Failures                 []Failure
 	// Ran are the top-level tests that ran.
@@ -36,7 +37,8 @@ func (r *Report) add(other Report) {
 // resultLine matches what package testing prints about a test.
 var resultLine = regexp.MustCompile(`(?m)^ *--- (PASS|FAIL|SKIP): (\S+) \(`)
 
-// readTest reads the output of a process that ran one top-level test, possibly several times. why says why the process failed; "" means that it did not.
+// readTest reads the output of a process that ran one top-level test, possibly several times. why
+// says why the process failed; "" means that it did not.
 func readTest(test, output, why string) Report {
 	r := Report{Ran: []string{test}}
 	var failed []string

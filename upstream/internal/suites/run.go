@@ -209,7 +209,8 @@ func reasonOf(output string, err error) string {
 	return err.Error()
 }
 
-// goCommand runs the go command in a folder and returns its standard output. The error has what it wrote to standard error.
+// goCommand runs the go command in a folder and returns its standard output. The error has what it
+// wrote to standard error.
 func goCommand(ctx context.Context, folder string, args ...string) ([]byte, error) {
 	var stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, "go", args...)

@@ -71,8 +71,8 @@ func (w *workspace) writeSums(to []string, from ...string) error {
 	return w.write(all.String(), to...)
 }
 
-// moduleFolder returns the folder of a module in the module cache, downloading it if necessary. Without a version it is the one that the
-// module in folder uses.
+// moduleFolder returns the folder of a module in the module cache, downloading it if necessary.
+// Without a version it is the one that the module in folder uses.
 func moduleFolder(ctx context.Context, folder, module, version string) (string, error) {
 	if version == "" {
 		if _, err := goCommand(ctx, folder, "mod", "download", module); err != nil {

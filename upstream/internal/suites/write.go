@@ -134,8 +134,8 @@ func (n neededImports) prune(imports []ast.Decl) []ast.Decl {
 	return decls
 }
 
-// qualifyLacking qualifies the names of the package that the one in its place lacks, which users of clientgo import from client-go. It
-// reports whether there are any.
+// qualifyLacking qualifies the names of the package that the one in its place lacks, which users of
+// clientgo import from client-go. It reports whether there are any.
 func (c *chosenTests) qualifyLacking(decls []ast.Decl) bool {
 	lacking := false
 	for _, d := range decls {
@@ -167,8 +167,8 @@ func importSpec(name, path string) ast.Spec {
 	return &ast.ImportSpec{Name: ast.NewIdent(name), Path: &ast.BasicLit{Kind: token.STRING, Value: strconv.Quote(path)}}
 }
 
-// adaptResults changes the one type that users of clientgo have to change: what NewReflector returns. It reports whether a function of the
-// given ones returns a *Reflector.
+// adaptResults changes the one type that users of clientgo have to change: what NewReflector
+// returns. It reports whether a function of the given ones returns a *Reflector.
 func (c *chosenTests) adaptResults(decls []ast.Decl) bool {
 	adapted := false
 	for _, d := range decls {

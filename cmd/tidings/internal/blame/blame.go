@@ -25,8 +25,8 @@ type Set struct {
 	Added bool
 }
 
-// Recorded returns the last state of an object in a recording, without values of Secrets, and the last change of each field by its
-// path; nil if the recording does not have the object.
+// Recorded returns the last state of an object in a recording, without values of Secrets, and the
+// last change of each field by its path; nil if the recording does not have the object.
 func Recorded(rec *recording.Recording, only history.Selection) (last *unstructured.Unstructured, sets map[string]Set, err error) {
 	sets = map[string]Set{}
 	for item, err := range history.Of(rec) {
@@ -55,8 +55,9 @@ type row struct {
 	field, who string
 }
 
-// Text formats an object as YAML, each field with who owns it and when they last wrote, and with the recorded change that set it. The
-// object must have been redacted. Lines have at most width characters; 0 means any width.
+// Text formats an object as YAML, each field with who owns it and when they last wrote, and with
+// the recorded change that set it. The object must have been redacted. Lines have at most width
+// characters; 0 means any width.
 func Text(object map[string]any, sets map[string]Set, width int, now time.Time) []byte {
 	rows := rowsOf(object, sets, now)
 	most := 0

@@ -72,7 +72,8 @@ func Write(w io.Writer, text []byte) error {
 	return nil
 }
 
-// outputClosed reports whether err says that the reader of the output has gone. A broken connection to a server is no such error.
+// outputClosed reports whether err says that the reader of the output has gone. A broken connection
+// to a server is no such error.
 func outputClosed(err error) bool {
 	file, ok := errors.AsType[*fs.PathError](err)
 	return errors.Is(err, ErrOutputClosed) || ok && errors.Is(file, syscall.EPIPE)

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// Fit cuts each line of text to width characters, with a mark where something is missing; 0 means any width. Escape sequences that
-// set colors take no room, and are kept.
+// Fit cuts each line of text to width characters, with a mark where something is missing; 0 means
+// any width. Escape sequences that set colors take no room, and are kept.
 func Fit(text string, width int) string {
 	if width <= 0 || utf8.RuneCountInString(text) <= width {
 		return text

@@ -8,7 +8,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// wanted describes the values of flags by pflag's name of their type. Flags of other types take any value, or check it themselves.
+// wanted describes the values of flags by pflag's name of their type. Flags of other types take any
+// value, or check it themselves.
 var wanted = map[string]string{
 	"bool":        "true or false",
 	"int":         "a whole number",
@@ -18,7 +19,8 @@ var wanted = map[string]string{
 	"stringToInt": "a list such as name=5,other=10",
 }
 
-// flagError returns the error for a flag that could not be parsed, in other words than pflag's, which name functions of package strconv.
+// flagError returns the error for a flag that could not be parsed, in other words than pflag's,
+// which name functions of package strconv.
 func flagError(_ *cobra.Command, err error) error {
 	invalid, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if !ok {

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// checkHelp makes failures to write help an error, which failed returns. It also makes it an error to request help for a
-// command, or completion for a shell, that does not exist.
+// checkHelp makes failures to write help an error, which failed returns. It also makes it an error
+// to request help for a command, or completion for a shell, that does not exist.
 func checkHelp(root *cobra.Command) (failed func() error) {
 	var err error
 	write := root.HelpFunc()

@@ -12,13 +12,15 @@ import (
 	"time"
 )
 
-// Screen writes to standard output and standard error. One goroutine owns both, so lines are written whole and in the order of
-// the calls, and the progress line that is replaced in place never mixes with them.
+// Screen writes to standard output and standard error. One goroutine owns both, so lines are
+// written whole and in the order of the calls, and the progress line that is replaced in place
+// never mixes with them.
 //
 //	Out, Err, Progress ──► lines (bounded) ──► goroutine ──► stdout, stderr
 //
-// A stalled reader blocks Out, but only until its context ends, and Close waits no longer than its grace period, so a stalled
-// pipe cannot keep the process from ending. All methods but Close may be called from several goroutines.
+// A stalled reader blocks Out, but only until its context ends, and Close waits no longer than its
+// grace period, so a stalled pipe cannot keep the process from ending. All methods but Close may be
+// called from several goroutines.
 type Screen struct {
 	lines  chan line
 	closed chan struct{} // closed by Close: no more lines are accepted
@@ -63,8 +65,8 @@ func NewScreen(stdout, stderr io.Writer) *Screen {
 	return s
 }
 
-// Out writes whole lines to standard output. It returns OutputError if writing has failed, and the context's error if that ends
-// first. It does not wait until the text has been written.
+// Out writes whole lines to standard output. It returns OutputError if writing has failed, and the
+// context's error if that ends first. It does not wait until the text has been written.
 func (s *Screen) Out(ctx context.Context, text []byte) error {
 	if err := s.OutputError(); err != nil {
 		return err
@@ -77,8 +79,9 @@ func (s *Screen) Err(ctx context.Context, text []byte) error {
 	return s.enqueue(ctx, line{text, toStderr})
 }
 
-// Progress replaces the progress line with text, cut to one line of the terminal; "" removes it. It does nothing if standard
-// error is not a terminal, and drops the text if there is more important work.
+// Progress replaces the progress line with text, cut to one line of the terminal; "" removes it. It
+// does nothing if standard error is not a terminal, and drops the text if there is more important
+// work.
 func (s *Screen) Progress(text string) {
 	if !s.live {
 		return
@@ -114,8 +117,8 @@ func (s *Screen) enqueue(ctx context.Context, l line) error {
 // Failed returns a channel that is closed when writing to standard output has failed.
 func (s *Screen) Failed() <-chan struct{} { return s.failed }
 
-// OutputError returns the error of writing to standard output: ErrOutputClosed if its reader has gone, or another error, such
-// as a full disk. It is nil as long as writing works.
+// OutputError returns the error of writing to standard output: ErrOutputClosed if its reader has
+// gone, or another error, such as a full disk. It is nil as long as writing works.
 func (s *Screen) OutputError() error {
 	select {
 	case <-s.failed:
@@ -132,8 +135,8 @@ func outputError(err error) error {
 	return fmt.Errorf("cannot write the output: %w", err)
 }
 
-// ReaderGone reports whether nobody reads standard output any longer, on systems where that can be detected without a write. It
-// costs a system call.
+// ReaderGone reports whether nobody reads standard output any longer, on systems where that can be
+// detected without a write. It costs a system call.
 func (s *Screen) ReaderGone() bool { return readerGone(s.stdout) }
 
 // End closes the screen after a command that returned err, and adds to err what has gone wrong with its output since.
@@ -145,8 +148,8 @@ func (s *Screen) End(err error, grace time.Duration) error {
 	return err
 }
 
-// Close writes what was passed in before and stops the screen. It waits at most grace: a stalled reader leaves the goroutine
-// behind, in a write that only the end of the process can interrupt.
+// Close writes what was passed in before and stops the screen. It waits at most grace: a stalled
+// reader leaves the goroutine behind, in a write that only the end of the process can interrupt.
 func (s *Screen) Close(grace time.Duration) {
 	s.close.Do(func() { close(s.closed) })
 	timer := time.NewTimer(grace)

@@ -36,14 +36,14 @@ func firstRunes(s string, n int) string {
 	return string(runes[:min(len(runes), n)])
 }
 
-// Colors reports whether to write colors to w: only to a terminal, and not if NO_COLOR is set to anything (https://no-color.org)
-// or the terminal is dumb.
+// Colors reports whether to write colors to w: only to a terminal, and not if NO_COLOR is set to
+// anything (https://no-color.org) or the terminal is dumb.
 func Colors(w io.Writer) bool {
 	return IsTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
-// Printable returns s with everything that a terminal would interpret instead of displaying, such as escape sequences and line
-// feeds, escaped as in Go.
+// Printable returns s with everything that a terminal would interpret instead of displaying, such
+// as escape sequences and line feeds, escaped as in Go.
 func Printable(s string) string {
 	s = strings.ToValidUTF8(s, "\ufffd")
 	if strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
@@ -61,8 +61,9 @@ func Printable(s string) string {
 	return b.String()
 }
 
-// PrintableJSON returns the JSON text with everything that a terminal would interpret instead of displaying, such as C1 controls
-// and bidirectional marks, escaped as in JSON. Line feeds are kept, since in JSON they only occur between values.
+// PrintableJSON returns the JSON text with everything that a terminal would interpret instead of
+// displaying, such as C1 controls and bidirectional marks, escaped as in JSON. Line feeds are kept,
+// since in JSON they only occur between values.
 func PrintableJSON(text []byte) []byte {
 	obeyed := func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }
 	if bytes.IndexFunc(text, obeyed) < 0 {

@@ -1,4 +1,5 @@
-// Package diff computes, field by field, what changed between two states of an object, and which field manager changed it.
+// Package diff computes, field by field, what changed between two states of an object, and which
+// field manager changed it.
 //
 // It compares the content of unstructured objects: maps, lists and scalars as in JSON. Elements of a list of maps are
 // matched by their merge key (a container by its name, a port by number and protocol), so that moving or inserting an
@@ -18,8 +19,9 @@ const (
 	Added   Op = "add"
 	Removed Op = "remove"
 	Changed Op = "replace"
-	// Reordered says that the elements of a keyed list, which are identified by their merge key, are in a different order.
-	// Old and New are the keys of the elements in order, without added and removed ones.
+	// Reordered says that the elements of a keyed list, which are identified by their merge key,
+	// are in a different order. Old and New are the keys of the elements in order, without added
+	// and removed ones.
 	Reordered Op = "reorder"
 )
 
@@ -27,8 +29,8 @@ const (
 type Change struct {
 	Path Path
 	Op   Op
-	// Old and New are the values before and after. They are parts of the compared objects, not copies. Old is nil for Added
-	// and New is nil for Removed.
+	// Old and New are the values before and after. They are parts of the compared objects, not
+	// copies. Old is nil for Added and New is nil for Removed.
 	Old, New any
 	// By is the field manager that made the change, or zero if the object does not say.
 	By Manager
@@ -53,14 +55,15 @@ type Result struct {
 	Changes []Change
 	// By is the only field manager that wrote between the two states, or zero if there are none or several.
 	By Manager
-	// Hidden names the metadata fields that differ but are not among the changes: managedFields, generation and kubectl's
-	// last-applied-configuration, which change along with something else. It does not include resourceVersion, which always
-	// differs.
+	// Hidden names the metadata fields that differ but are not among the changes: managedFields,
+	// generation and kubectl's last-applied-configuration, which change along with something else.
+	// It does not include resourceVersion, which always differs.
 	Hidden []string
 }
 
-// Objects compares two states of one object. The changes never include the bookkeeping in metadata.resourceVersion and
-// metadata.generation; they include metadata.managedFields and kubectl's last-applied-configuration if the options say so.
+// Objects compares two states of one object. The changes never include the bookkeeping in
+// metadata.resourceVersion and metadata.generation; they include metadata.managedFields and
+// kubectl's last-applied-configuration if the options say so.
 func Objects(before, after map[string]any, opts Options) Result {
 	d := differ{hide: map[string]bool{"managedFields": !opts.ManagedFields, "resourceVersion": true, "generation": true}}
 	was, is := managedFields(before), managedFields(after)

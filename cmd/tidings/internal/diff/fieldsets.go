@@ -28,9 +28,10 @@ func (s fieldSets) closest(entries []entry, c *Change) (found []entry, best int)
 	return found, best
 }
 
-// owns reports whether a field set includes the changed value, something below it or, as a leaf, a value above it. depth
-// is the number of steps down the path. A leaf may be a value that is owned as a whole, or just a map whose fields
-// others own, so the owner of the deeper path takes precedence.
+// owns reports whether a field set includes the changed value, something below it or, as a leaf, a
+// value above it. depth is the number of steps down the path. A leaf may be a value that is owned
+// as a whole, or just a map whose fields others own, so the owner of the deeper path takes
+// precedence.
 func (s fieldSets) owns(fields map[string]any, c *Change) (depth int, ok bool) {
 	if fields == nil {
 		return 0, false

@@ -16,8 +16,9 @@ func (d *differ) hideLastApplied(before, after map[string]any) (cleanBefore, cle
 	return cleanBefore, cleanAfter
 }
 
-// WithoutLastApplied returns the object without kubectl's last-applied-configuration annotation, and the value of that, or nil
-// if there is none. If there are no other annotations, the result has none at all. The input is only read.
+// WithoutLastApplied returns the object without kubectl's last-applied-configuration annotation,
+// and the value of that, or nil if there is none. If there are no other annotations, the result has
+// none at all. The input is only read.
 func WithoutLastApplied(object map[string]any) (clean map[string]any, lastApplied any) {
 	metadata, _ := object["metadata"].(map[string]any)
 	annotations, _ := metadata["annotations"].(map[string]any)

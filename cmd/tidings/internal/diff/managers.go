@@ -26,8 +26,8 @@ func Creator(object map[string]any) Manager {
 	return own[0].Manager
 }
 
-// isAfter reports whether the manager last wrote after this time. It allows for one second, because the server may read its
-// clock twice for one request.
+// isAfter reports whether the manager last wrote after this time. It allows for one second, because
+// the server may read its clock twice for one request.
 func (e entry) isAfter(created string) bool {
 	wrote, err := time.Parse(time.RFC3339, e.time)
 	began, err2 := time.Parse(time.RFC3339, created)
@@ -36,12 +36,14 @@ func (e entry) isAfter(created string) bool {
 
 // attribute determines who made each change, and returns the manager that wrote if there was only one.
 //
-// A manager that sets a field to a new value becomes its owner, and all other owners lose it, unless they apply the same
-// value. So the author of a change is among the owners after it, and has written in between: its entry is new, or has a
-// different time, or has gained fields. Times only have seconds, so a second write to the same field within a second leaves no
-// trace; but then the field has no other owner. A change to something that has no owner of its own, such as the order of a
-// list, or that was removed, is attributed to the only manager that has written. The server does not record a write that only
-// removes or moves something, unless it is an apply: such a change has no manager.
+// A manager that sets a field to a new value becomes its owner, and all other owners lose it,
+// unless they apply the same value. So the author of a change is among the owners after it, and has
+// written in between: its entry is new, or has a different time, or has gained fields. Times only
+// have seconds, so a second write to the same field within a second leaves no trace; but then the
+// field has no other owner. A change to something that has no owner of its own, such as the order
+// of a list, or that was removed, is attributed to the only manager that has written. The server
+// does not record a write that only removes or moves something, unless it is an apply: such a
+// change has no manager.
 func attribute(changes []Change, was, is []entry) (writer Manager) {
 	wrote := func(e entry) bool { return e.wroteSince(was) }
 	writer, _ = commonManager(filter(is, wrote))

@@ -86,8 +86,8 @@ func (f Flags) Compile(plain func(news.Event) []byte) (*Filter, error) {
 	return out, nil
 }
 
-// Apply removes from the event the changes that are not wanted, and reports whether something is left to show. An initial
-// object is not a change: only the operations and the text apply.
+// Apply removes from the event the changes that are not wanted, and reports whether something is
+// left to show. An initial object is not a change: only the operations and the text apply.
 func (f *Filter) Apply(e *news.Event) bool {
 	if f == nil {
 		return true
@@ -184,8 +184,8 @@ type pattern struct {
 
 var errEmptyPath = errors.New("the path is empty")
 
-// compile compiles a pattern: "*" stands for anything within a step, "**" for any number of steps. It matches the field and what is
-// below it.
+// compile compiles a pattern: "*" stands for anything within a step, "**" for any number of steps.
+// It matches the field and what is below it.
 func compile(text string) (p pattern, err error) {
 	text = strings.TrimSuffix(strings.TrimSuffix(text, "…"), "...")
 	text = strings.TrimPrefix(strings.TrimSuffix(text, "."), ".")

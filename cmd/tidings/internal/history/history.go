@@ -1,8 +1,8 @@
 // Package history reads a recording as what happened: every change of every object, at the time when it happened, and
 // every fault that was recorded.
 //
-// It needs no informer: the recording has each list and watch as it was delivered, so that the same recording always gives
-// the same history, at any speed.
+// It needs no informer: the recording has each list and watch as it was delivered, so that the same
+// recording always gives the same history, at any speed.
 package history
 
 import (
@@ -48,7 +48,8 @@ type Item struct {
 	// Namespace is that of the collection, "" for all.
 	Namespace string
 
-	// Before and After are the states of a Change: Before is nil for an object that was added, After for one that was deleted.
+	// Before and After are the states of a Change: Before is nil for an object that was added,
+	// After for one that was deleted.
 	Before, After object
 	// Initial is set for an object of the first list; Unknown for a deletion whose event was missed.
 	Initial, Unknown bool
@@ -150,7 +151,8 @@ func (c *collection) deliver(d recording.Delivery) []Item {
 	return c.items
 }
 
-// fails reports a failure, once until the collection works again. What every watch meets is none: its end, and an expired version.
+// fails reports a failure, once until the collection works again. What every watch meets is none:
+// its end, and an expired version.
 func (c *collection) fails(err error) {
 	if err == io.EOF || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || c.failing {
 		return

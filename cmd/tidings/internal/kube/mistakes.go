@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// whyUnreadable says what is wrong with the first of the files that client-go cannot load, where its error speaks of Go types. It returns nil if
-// client-go's error is clear.
+// whyUnreadable says what is wrong with the first of the files that client-go cannot load, where
+// its error speaks of Go types. It returns nil if client-go's error is clear.
 func whyUnreadable(rules *clientcmd.ClientConfigLoadingRules) error {
 	for _, file := range rules.GetLoadingPrecedence() {
 		data, err := os.ReadFile(file)

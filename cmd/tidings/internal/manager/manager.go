@@ -1,5 +1,5 @@
-// Package manager runs the built-in controllers in one process: caches, leader election, health, metrics, and a shutdown that
-// releases the lease.
+// Package manager runs the built-in controllers in one process: caches, leader election, health,
+// metrics, and a shutdown that releases the lease.
 package manager
 
 import (
@@ -27,8 +27,8 @@ import (
 // defaultWorkers is the number of workers of upstream's controllers.
 const defaultWorkers = 5
 
-// stopGrace is how long the process waits for its informers to stop after everything else has. It is short enough to end before Kubernetes kills a
-// process, 30 seconds after the signal.
+// stopGrace is how long the process waits for its informers to stop after everything else has. It
+// is short enough to end before Kubernetes kills a process, 30 seconds after the signal.
 const stopGrace = 5 * time.Second
 
 // constructor creates one of the controllers.
@@ -91,8 +91,9 @@ func Select(words []string) ([]string, error) {
 	return chosen, nil
 }
 
-// Run runs the controllers until ctx ends. In that case it returns nil, after everything has stopped and the lease has been
-// released. It returns an error if something could not start or the lease was lost.
+// Run runs the controllers until ctx ends. In that case it returns nil, after everything has
+// stopped and the lease has been released. It returns an error if something could not start or the
+// lease was lost.
 func Run(ctx context.Context, config *rest.Config, opts Options) error {
 	listener, err := net.Listen("tcp", opts.BindAddress)
 	if err != nil {
@@ -136,8 +137,9 @@ func newProcess(config *rest.Config, opts Options) (*process, error) {
 	return p, nil
 }
 
-// run serves health and metrics and runs the controllers until ctx ends, and stops everything. After ErrStillRunning it stops
-// nothing: another process may act soon, and this one has to be gone.
+// run serves health and metrics and runs the controllers until ctx ends, and stops everything.
+// After ErrStillRunning it stops nothing: another process may act soon, and this one has to be
+// gone.
 func (p *process) run(ctx context.Context, listener net.Listener) error {
 	stopServing := p.serve(listener)
 	err := p.runControllers(ctx, listener.Addr())
@@ -159,8 +161,9 @@ func (p *process) runControllers(ctx context.Context, address net.Addr) error {
 	return err
 }
 
-// elect creates the manager, with an elector if leader election is on. The elector has its own client, so that neither rate
-// limits nor other requests of the process can delay the renewal of the lease.
+// elect creates the manager, with an elector if leader election is on. The elector has its own
+// client, so that neither rate limits nor other requests of the process can delay the renewal of
+// the lease.
 func (p *process) elect(config *rest.Config) (err error) {
 	if p.opts.Election == nil {
 		p.manager = controller.NewManager(nil)
@@ -202,8 +205,8 @@ func (p *process) addControllers(client kubernetes.Interface) error {
 	return nil
 }
 
-// end stops the event broadcaster and the factory. An informer whose request does not end, for example because of a credential plugin that hangs,
-// only reads, and ends with the process.
+// end stops the event broadcaster and the factory. An informer whose request does not end, for
+// example because of a credential plugin that hangs, only reads, and ends with the process.
 func (p *process) end() {
 	p.broadcaster.Shutdown()
 	ctx, cancel := context.WithTimeout(context.Background(), stopGrace)

@@ -10,8 +10,8 @@ import (
 	"github.com/tidings/tidings/store"
 )
 
-// cache decodes and holds the objects of one collection: first in a list, which has room for all of them from the start,
-// and then in a store.
+// cache decodes and holds the objects of one collection: first in a list, which has room for all of
+// them from the start, and then in a store.
 type cache interface {
 	// decode decodes one object and keeps it.
 	decode(data []byte) error
@@ -21,8 +21,9 @@ type cache interface {
 	stats() wire.Stats
 }
 
-// clientGoCache holds objects in the data structures of client-go's store: a map by key, and the index by namespace that
-// every informer has. Each key is a separate string, which map and index share.
+// clientGoCache holds objects in the data structures of client-go's store: a map by key, and the
+// index by namespace that every informer has. Each key is a separate string, which map and index
+// share.
 type clientGoCache[T object.Object] struct {
 	read       func([]byte) (T, error)
 	list       []T

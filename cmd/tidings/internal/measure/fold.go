@@ -17,13 +17,14 @@ import (
 type Folded struct {
 	// Budget is that budget in bytes, as in Options.MemoryBudget.
 	Budget uint64 `json:"budget"`
-	// HeapBytes is the live heap with that budget: an informer with its packed objects and everything that belongs to it.
+	// HeapBytes is the live heap with that budget: an informer with its packed objects and
+	// everything that belongs to it.
 	HeapBytes uint64 `json:"heapBytes"`
 	// Objects is the number of folded objects, and Unfoldable the number of those that cannot be folded and stay open.
 	Objects    int64 `json:"objects"`
 	Unfoldable int64 `json:"unfoldable"`
-	// PackedBytes is the size of the packed objects and their dictionaries, and EncodedBytes the size of the same objects in
-	// their encoding.
+	// PackedBytes is the size of the packed objects and their dictionaries, and EncodedBytes the
+	// size of the same objects in their encoding.
 	PackedBytes  uint64 `json:"packedBytes"`
 	EncodedBytes uint64 `json:"encodedBytes"`
 	// OpenSeconds is the time to open one object when all are opened in order.
@@ -66,8 +67,8 @@ type foldMeasurer struct {
 	resource schema.GroupVersionResource
 }
 
-// smallest returns about the smallest budget that can be kept: the size of everything folded, plus a little room, because objects
-// are packed slightly differently each time.
+// smallest returns about the smallest budget that can be kept: the size of everything folded, plus
+// a little room, because objects are packed slightly differently each time.
 func (f foldMeasurer) smallest(ctx context.Context) (Folded, error) {
 	out, kept, err := f.tryBudget(ctx, tinyBudget)
 	for try := 1; try < maxTries && err == nil && !kept; try++ {

@@ -38,8 +38,9 @@ func columnWidths(rows [][]string) []int {
 	return widths
 }
 
-// fit makes rows fit into width characters; 0 means any width. It drops the expendable columns one after the other, and then shortens
-// the names in the first column. It returns the names of the dropped columns.
+// fit makes rows fit into width characters; 0 means any width. It drops the expendable columns one
+// after the other, and then shortens the names in the first column. It returns the names of the
+// dropped columns.
 func fit(rows [][]string, width int, expendable ...string) (fitting [][]string, left []string) {
 	for _, name := range expendable {
 		at := slices.Index(rows[0], name)

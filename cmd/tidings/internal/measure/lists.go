@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// lists serves the encoded objects that were read from the server to an informer, without a network: their list in pages, and a
-// watch without events.
+// lists serves the encoded objects that were read from the server to an informer, without a
+// network: their list in pages, and a watch without events.
 type lists struct {
 	raw      [][]byte
 	kind     schema.GroupVersionKind // of the objects

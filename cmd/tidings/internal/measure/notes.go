@@ -34,8 +34,8 @@ func theseObjects(n int64) string {
 	return fmt.Sprintf("these %d objects", n)
 }
 
-// notes says which figures are measured and which are not, and explains a disappointing ratio. left are the columns for which
-// there was no room.
+// notes says which figures are measured and which are not, and explains a disappointing ratio. left
+// are the columns for which there was no room.
 func (r Report) notes(left []string) string {
 	s := ""
 	if len(left) > 0 {
@@ -57,7 +57,8 @@ func (r Report) notes(left []string) string {
 // littleSaved is the ratio from which on the report explains why Tidings saves little or nothing.
 const littleSaved = 0.95
 
-// explainRatio explains why little is saved: because there is little to save, or because the objects have little in common.
+// explainRatio explains why little is saved: because there is little to save, or because the
+// objects have little in common.
 func (r Report) explainRatio() string {
 	t := r.Total
 	ours, theirs := t.Tidings.CacheBytes, t.ClientGo.CacheBytes
@@ -77,7 +78,8 @@ func (r Report) explainRatio() string {
 	}
 }
 
-// typicalSaving is the share of client-go's cache that Tidings saves of objects that have much in common, as built-in ones do.
+// typicalSaving is the share of client-go's cache that Tidings saves of objects that have much in
+// common, as built-in ones do.
 const typicalSaving = 0.5
 
 // explainBreakEven says from how many objects on moving saves memory: when what is saved of each pays for the decoders.

@@ -15,8 +15,8 @@ const pointerSize = 8
 // checkEvery is the number of objects to decode between checks of the context.
 const checkEvery = 256
 
-// weigh fills a cache with the objects and measures it. Nothing else in the process may retain new memory meanwhile: the
-// figures are differences of the whole heap after a collection.
+// weigh fills a cache with the objects and measures it. Nothing else in the process may retain new
+// memory meanwhile: the figures are differences of the whole heap after a collection.
 func weigh(ctx context.Context, raw [][]byte, empty func() (cache, error)) (Weight, wire.Stats, error) {
 	start := settledHeap()
 	c, err := empty()

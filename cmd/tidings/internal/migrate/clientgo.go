@@ -17,8 +17,8 @@ const (
 // replacement is a package that has every name of one of client-go's, except for lackedByOurs.
 type replacement struct {
 	path string
-	// changes reports whether a name behaves differently in the new package. Migrating a file that uses no such name gains
-	// nothing.
+	// changes reports whether a name behaves differently in the new package. Migrating a file that
+	// uses no such name gains nothing.
 	changes func(name string) bool
 }
 
@@ -36,7 +36,8 @@ func changeable(path string) bool {
 	return replacements[path].path != "" || path == managerPackage || path == controllerRuntime
 }
 
-// makesFactory is for the packages with factories. Their option type is different, so a file that mentions it has to change too.
+// makesFactory is for the packages with factories. Their option type is different, so a file that
+// mentions it has to change too.
 func makesFactory(name string) bool {
 	return strings.HasPrefix(name, "New") || strings.HasPrefix(name, "With") || name == "SharedInformerOption"
 }
@@ -52,7 +53,8 @@ func makesInformer(name string) bool {
 	return name == "New" || strings.HasPrefix(name, "New") && !slices.Contains(unchangedConstructors, name)
 }
 
-// makesQueue is for the package with queues. The type of plain queues is different, so a file that mentions it has to change too.
+// makesQueue is for the package with queues. The type of plain queues is different, so a file that
+// mentions it has to change too.
 func makesQueue(name string) bool {
 	return strings.Contains(name, "New") && !strings.HasSuffix(name, "RateLimiter") || name == "Typed" || name == "Type"
 }
@@ -77,7 +79,8 @@ func (f *file) clientGo() {
 	}
 }
 
-// noteReflectorType notes uses of the one type that NewReflector no longer returns: watch error handlers take client-go's type.
+// noteReflectorType notes uses of the one type that NewReflector no longer returns: watch error
+// handlers take client-go's type.
 func (f *file) noteReflectorType(used []use) {
 	for _, u := range used {
 		if u.name == "Reflector" && f.packageMakesReflector() {
@@ -86,7 +89,8 @@ func (f *file) noteReflectorType(used []use) {
 	}
 }
 
-// packageMakesReflector reports whether any file of the package, with its imports as they are now, calls NewReflector or one of its relatives.
+// packageMakesReflector reports whether any file of the package, with its imports as they are now,
+// calls NewReflector or one of its relatives.
 func (f *file) packageMakesReflector() bool {
 	for _, obj := range f.pkg.TypesInfo.Uses {
 		if obj.Pkg() != nil && obj.Pkg().Path() == clientGo+"tools/cache" && strings.HasPrefix(obj.Name(), "New") && strings.Contains(obj.Name(), "Reflector") {
@@ -122,7 +126,8 @@ func (f *file) uses() map[string][]use {
 	return found
 }
 
-// noteOtherEngine notes informers that keep running on client-go's engine, because none of the replaced packages makes them.
+// noteOtherEngine notes informers that keep running on client-go's engine, because none of the
+// replaced packages makes them.
 func (f *file) noteOtherEngine(path string, used []use) {
 	switch {
 	case strings.HasPrefix(path, clientGo+"informers/"):

@@ -15,8 +15,8 @@ type edit struct {
 	about    string // what is changed, for messages
 }
 
-// apply applies the edits. The result is formatted if the input was, and has the same line ends. A file with line ends of both kinds is not
-// formatted, and stays as it is between the edits.
+// apply applies the edits. The result is formatted if the input was, and has the same line ends. A
+// file with line ends of both kinds is not formatted, and stays as it is between the edits.
 func apply(before []byte, edits []edit, fset *token.FileSet) ([]byte, error) {
 	slices.SortFunc(edits, func(a, b edit) int { return int(a.from - b.from) })
 	var after []byte

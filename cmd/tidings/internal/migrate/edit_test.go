@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestLineEndsAreKept changes a file with lines that end in CRLF, one that is not formatted either, and one with lines of both kinds.
+// TestLineEndsAreKept changes a file with lines that end in CRLF, one that is not formatted either,
+// and one with lines of both kinds.
 func TestLineEndsAreKept(t *testing.T) {
 	for before, want := range map[string]string{
 		"package a\r\n\r\nimport \"old\"\r\n\r\nvar a = struct{ A, Long int }{\r\n\tA: 1,\r\n}\r\n": "package a\r\n\r\nimport \"new\"\r\n\r\nvar a = struct{ A, Long int }{\r\n\tA:    1,\r\n\tLong: 2,\r\n}\r\n",

@@ -1,5 +1,6 @@
-// Package migrate changes the source of a program so that its informers run on Tidings: the import paths of client-go's informer packages, and the
-// NewCache of controller-runtime's managers. It changes nothing else, and reports what it leaves alone.
+// Package migrate changes the source of a program so that its informers run on Tidings: the import
+// paths of client-go's informer packages, and the NewCache of controller-runtime's managers. It
+// changes nothing else, and reports what it leaves alone.
 //
 //	patterns ──load──► packages with types ──clientgo.go, runtime.go──► edits and notes ──edit.go──► files
 package migrate
@@ -47,8 +48,8 @@ type File struct {
 	Before, After []byte
 	// Changes is the number of places.
 	Changes int
-	// Requires are the modules that the changed file needs in its own module, which is in the folder Module; that is empty
-	// if there is none, and if files were named instead of packages.
+	// Requires are the modules that the changed file needs in its own module, which is in the
+	// folder Module; that is empty if there is none, and if files were named instead of packages.
 	Requires []string
 	Module   string
 }
@@ -124,8 +125,8 @@ func (r *Result) add(f *file, overlay map[string][]byte) error {
 	return nil
 }
 
-// addUnresolved notes, first and once, what the go command could not find or download: every package that imports it has errors that
-// follow from that.
+// addUnresolved notes, first and once, what the go command could not find or download: every
+// package that imports it has errors that follow from that.
 func (r *Result) addUnresolved(pkgs []*packages.Package) {
 	seen := map[string]bool{}
 	packages.Visit(pkgs, nil, func(pkg *packages.Package) {

@@ -79,8 +79,9 @@ func normal(text []byte) string {
 	return strings.Join(lines, "\n")
 }
 
-// TestReplacements compares the table with the real packages: a replacement has every name of the package that it replaces, and files change that
-// use a type of its own or a function that docs/migrating.md says to be ours.
+// TestReplacements compares the table with the real packages: a replacement has every name of the
+// package that it replaces, and files change that use a type of its own or a function that
+// docs/migrating.md says to be ours.
 func TestReplacements(t *testing.T) {
 	buildAsTest(t)
 	var paths []string

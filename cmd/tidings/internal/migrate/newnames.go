@@ -15,8 +15,8 @@ var lackedByOurs = []string{
 	"TypedResourceEventHandlerFuncs", "TypedSharedIndexInformer",
 }
 
-// keepLacked qualifies the names that the package in the place of tools/cache lacks, and returns the text of a second import for them, which
-// follows spec. It returns "" if the file uses none.
+// keepLacked qualifies the names that the package in the place of tools/cache lacks, and returns
+// the text of a second import for them, which follows spec. It returns "" if the file uses none.
 func (f *file) keepLacked(spec *ast.ImportSpec, path string, used []use) string {
 	if path != clientGo+"tools/cache" {
 		return ""

@@ -141,7 +141,8 @@ func (f *file) callee(call *ast.CallExpr) types.Object {
 	return nil
 }
 
-// fromLiteral reports whether an expression is a literal, or a variable that this file sets to one, or to the address of one.
+// fromLiteral reports whether an expression is a literal, or a variable that this file sets to one,
+// or to the address of one.
 func (f *file) fromLiteral(e ast.Expr) bool {
 	if star, ok := ast.Unparen(e).(*ast.StarExpr); ok {
 		e = star.X
@@ -215,8 +216,8 @@ func (f *file) imported(path string) *ast.ImportSpec {
 	return nil
 }
 
-// importRuntime imports our package, unless the file already does. The import has a name, because that is not the last element
-// of its path.
+// importRuntime imports our package, unless the file already does. The import has a name, because
+// that is not the last element of its path.
 func (f *file) importRuntime() {
 	if f.imported(oursRuntime) != nil {
 		return

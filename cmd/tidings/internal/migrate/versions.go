@@ -16,9 +16,9 @@ import (
 // clientGoModule is the module whose version decides which release of Tidings a program can use.
 const clientGoModule = "k8s.io/client-go"
 
-// checkVersions returns an error if the go.mod of the program in dir holds client-go below the version that Tidings needs: then no
-// change of imports helps, and what has to be run first is said. It returns nil if there is no go.mod or it does not say, and if
-// need is "".
+// checkVersions returns an error if the go.mod of the program in dir holds client-go below the
+// version that Tidings needs: then no change of imports helps, and what has to be run first is
+// said. It returns nil if there is no go.mod or it does not say, and if need is "".
 func checkVersions(dir, need string) error {
 	path, file := moduleOf(dir)
 	if file == nil || need == "" {
@@ -89,8 +89,8 @@ func upgrade(need string) string {
 	return "  go get k8s.io/api@" + need + " k8s.io/apimachinery@" + need + " " + clientGoModule + "@" + need + "\n  go mod tidy"
 }
 
-// neededClientGo returns the oldest version of client-go that this program was built for: the minor version that its module requires;
-// "" if the binary does not say.
+// neededClientGo returns the oldest version of client-go that this program was built for: the minor
+// version that its module requires; "" if the binary does not say.
 func neededClientGo() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -16,8 +16,9 @@ import (
 	"github.com/tidings/tidings/source/recording"
 )
 
-// Parse parses a moment of a recording: "start", "end", a time after the start such as +90s, a time of day such as 10:02 or
-// 10:02:07.5, which is on the day of the recording or the one after, or a whole time in RFC 3339.
+// Parse parses a moment of a recording: "start", "end", a time after the start such as +90s, a time
+// of day such as 10:02 or 10:02:07.5, which is on the day of the recording or the one after, or a
+// whole time in RFC 3339.
 func Parse(text string, began time.Time, duration time.Duration) (time.Time, error) {
 	switch {
 	case text == "start":
@@ -54,8 +55,9 @@ type state struct {
 	changed bool
 }
 
-// Between returns what differs between two moments, sorted by object: one event for each object that was added, deleted or
-// changed, with the time of its last change. What changed and changed back does not differ.
+// Between returns what differs between two moments, sorted by object: one event for each object
+// that was added, deleted or changed, with the time of its last change. What changed and changed
+// back does not differ.
 func Between(rec *recording.Recording, only history.Selection, from, to time.Time, opts news.Options) iter.Seq2[news.Event, error] {
 	return func(yield func(news.Event, error) bool) {
 		states, err := collect(rec, only, from, to)

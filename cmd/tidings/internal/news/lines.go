@@ -11,8 +11,8 @@ type hunk struct {
 // maxCells limits the table for comparing the lines of two texts; longer runs of different lines become one hunk.
 const maxCells = 1 << 20
 
-// compareLines returns where two texts differ. Replacing the old lines with the new ones, hunk by hunk, turns the first text into
-// the second.
+// compareLines returns where two texts differ. Replacing the old lines with the new ones, hunk by
+// hunk, turns the first text into the second.
 func compareLines(before, after []string) []hunk {
 	start := 0
 	for start < min(len(before), len(after)) && before[start] == after[start] {
@@ -63,7 +63,8 @@ func alignLines(before, after []string) []hunk {
 	return slices.Clip(hunks)
 }
 
-// commonLines returns, for each pair of positions, the length of the longest common subsequence of the lines after them.
+// commonLines returns, for each pair of positions, the length of the longest common subsequence of
+// the lines after them.
 func commonLines(before, after []string) [][]int32 {
 	width := len(after) + 1
 	cells := make([]int32, (len(before)+1)*width)

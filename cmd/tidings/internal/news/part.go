@@ -13,8 +13,8 @@ type part struct {
 	oldLine, newLine int
 	// offset is the number of bytes before what is shown: within the lines of this part, or within a single-line value.
 	offset int
-	// old and new are the text before and after: whole lines, including their ends, of multi-line texts, and for long ones
-	// only what differs and follows.
+	// old and new are the text before and after: whole lines, including their ends, of multi-line
+	// texts, and for long ones only what differs and follows.
 	old, new string
 	// oldCut and newCut say that there is more text after old and new.
 	oldCut, newCut bool
@@ -25,8 +25,9 @@ type part struct {
 // context is the maximum number of bytes shown before the first difference in a truncated text.
 const context = 20
 
-// partsOf returns the parts in which the values of a change differ, if one of them is too long to be shown and their truncated
-// forms are nearly the same; otherwise none. Multi-line strings are compared by lines, and anything but a string as JSON.
+// partsOf returns the parts in which the values of a change differ, if one of them is too long to
+// be shown and their truncated forms are nearly the same; otherwise none. Multi-line strings are
+// compared by lines, and anything but a string as JSON.
 func partsOf(c diff.Change, limit int) []part {
 	oldJSON, newJSON := string(encode(c.Old)), string(encode(c.New))
 	if c.Op != diff.Changed && c.Op != diff.Reordered || limit <= 0 || max(len(oldJSON), len(newJSON)) <= limit {
@@ -68,7 +69,8 @@ func joinLines(lines []string) string {
 	return b.String()
 }
 
-// narrow returns the part of two texts in which they differ, with at most limit bytes of each, but at least one character.
+// narrow returns the part of two texts in which they differ, with at most limit bytes of each, but
+// at least one character.
 func narrow(before, after string, limit int) part {
 	if len(before) <= limit && len(after) <= limit {
 		return part{old: before, new: after}

@@ -9,9 +9,10 @@ import (
 	"github.com/tidings/tidings/cmd/tidings/internal/diff"
 )
 
-// Readable says what changed as a person would: a condition as "Ready: False → True (reason)", the state of a container by
-// its name, an image by the name of its container, and everything else as "field: old → new", with values of at most limit
-// bytes. Changes that belong together are one text.
+// Readable says what changed as a person would: a condition as "Ready: False → True (reason)", the
+// state of a container by its name, an image by the name of its container, and everything else as
+// "field: old → new", with values of at most limit bytes. Changes that belong together are one
+// text.
 func Readable(changes []diff.Change, limit int) []string {
 	var texts []string
 	for _, group := range readable(changes) {
@@ -72,8 +73,8 @@ func readable(changes []diff.Change) (groups []readableGroup) {
 	return groups
 }
 
-// deletionText describes the fields that the server sets when an object is to be deleted, as one text: ok is set for each of
-// them, and text for the first.
+// deletionText describes the fields that the server sets when an object is to be deleted, as one
+// text: ok is set for each of them, and text for the first.
 func deletionText(c diff.Change, changes []diff.Change) (text string, ok bool) {
 	if c.Op != diff.Added || len(c.Path) != 2 || c.Path[0].Field != "metadata" {
 		return "", false

@@ -16,8 +16,9 @@ type Detail struct {
 	Value any
 }
 
-// summarize returns the most informative fields of an object that was added or deleted: for an event its content, and for
-// anything else the phase, the node, the images and so on, as far as they are present. The object has been redacted.
+// summarize returns the most informative fields of an object that was added or deleted: for an
+// event its content, and for anything else the phase, the node, the images and so on, as far as
+// they are present. The object has been redacted.
 func summarize(r resources.Resource, object map[string]any) []Detail {
 	var s summary
 	if r.Kind == "Event" {

@@ -23,7 +23,8 @@ type Text struct {
 	Limits Limits
 	// Colors applies to events and StatusColors to status, which may be written to different streams.
 	Colors, StatusColors bool
-	// Width returns the width of the terminal, at which lines are cut with a mark; 0, and a nil Width, leave them whole.
+	// Width returns the width of the terminal, at which lines are cut with a mark; 0, and a nil
+	// Width, leave them whole.
 	Width func() int
 }
 

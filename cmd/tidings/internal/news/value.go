@@ -10,8 +10,8 @@ import (
 	"github.com/tidings/tidings/cmd/tidings/internal/cli"
 )
 
-// encode returns v as compact JSON, without the HTML escapes of encoding/json, and with escapes for everything that a terminal
-// would interpret instead of displaying.
+// encode returns v as compact JSON, without the HTML escapes of encoding/json, and with escapes for
+// everything that a terminal would interpret instead of displaying.
 func encode(v any) []byte {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)

@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Resolve returns the resources that the arguments name, in order and without duplicates. Every argument is a name or several
-// joined by commas. An argument that names nothing, or nothing that can be watched, is an error that suggests what was probably
-// meant.
+// Resolve returns the resources that the arguments name, in order and without duplicates. Every
+// argument is a name or several joined by commas. An argument that names nothing, or nothing that
+// can be watched, is an error that suggests what was probably meant.
 func (c *Catalog) Resolve(args ...string) ([]Resource, error) {
 	var found []Resource
 	for _, arg := range args {
@@ -77,7 +77,8 @@ func (c *Catalog) find(name string) (Resource, bool) {
 	return c.best(gr.Resource, func(r Resource) bool { return strings.HasPrefix(r.Group, gr.Group) })
 }
 
-// best returns the resource that best matches the name, the first of several equals. Watchable resources take precedence.
+// best returns the resource that best matches the name, the first of several equals. Watchable
+// resources take precedence.
 func (c *Catalog) best(name string, in func(Resource) bool) (best Resource, ok bool) {
 	score := 0
 	for _, r := range c.resources {
@@ -95,8 +96,8 @@ func (c *Catalog) best(name string, in func(Resource) bool) (best Resource, ok b
 	return best, score > 0
 }
 
-// Names returns the names under which watchable resources are found: the plural, with the group if the plural alone would find
-// another resource.
+// Names returns the names under which watchable resources are found: the plural, with the group if
+// the plural alone would find another resource.
 func (c *Catalog) Names() []string {
 	var names []string
 	for _, r := range c.resources {

@@ -21,8 +21,8 @@ func (t Target) String() string {
 	return t.Name() + "/" + t.Object
 }
 
-// Known returns a catalog of resources that no server was asked for. where says in errors what has them. The usual short names are
-// known.
+// Known returns a catalog of resources that no server was asked for. where says in errors what has
+// them. The usual short names are known.
 func Known(all []Resource, where string) *Catalog {
 	all = slices.Clone(all)
 	for i := range all {
@@ -41,8 +41,9 @@ var usualShortNames = map[string][]string{
 	"certificatesigningrequests": {"csr"}, "replicationcontrollers": {"rc"}, "resourcequotas": {"quota"},
 }
 
-// ResolveTargets returns what the arguments name, in the forms of kubectl: resources, as Resolve takes them; single objects as
-// "pod/web"; or one resource followed by names of objects, as in "deploy web db". The result has no duplicates.
+// ResolveTargets returns what the arguments name, in the forms of kubectl: resources, as Resolve
+// takes them; single objects as "pod/web"; or one resource followed by names of objects, as in
+// "deploy web db". The result has no duplicates.
 func (c *Catalog) ResolveTargets(args ...string) ([]Target, error) {
 	var found []Target
 	add := func(t Target) {

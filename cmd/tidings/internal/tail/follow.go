@@ -129,8 +129,8 @@ func send[V any](ctx context.Context, to chan<- V, v V) {
 	}
 }
 
-// wait returns when the handler has been called for all initial objects. With failFast, it returns at once with an error that
-// does not resolve by itself.
+// wait returns when the handler has been called for all initial objects. With failFast, it returns
+// at once with an error that does not resolve by itself.
 func (f *follow) wait(ctx context.Context, failFast bool) error {
 	wait := f.informer.WaitForSync
 	if failFast {

@@ -21,8 +21,8 @@ type output struct {
 	hiddenAt time.Time
 }
 
-// event shows an event that passes the filter, and returns whether it did. It returns errDone after Options.Count changes. The
-// initial state is not a change and does not count.
+// event shows an event that passes the filter, and returns whether it did. It returns errDone after
+// Options.Count changes. The initial state is not a change and does not count.
 func (o *output) event(ctx context.Context, e news.Event) (shown bool, err error) {
 	if !o.opts.Filter.Apply(&e) {
 		return false, nil

@@ -10,7 +10,8 @@ import (
 	"github.com/tidings/tidings/reflector"
 )
 
-// poll checks the state of every informer and of the output, and shows what is new and the progress of the initial lists.
+// poll checks the state of every informer and of the output, and shows what is new and the progress
+// of the initial lists.
 func (t *tail) poll() error {
 	if t.screen.ReaderGone() {
 		return cli.ErrOutputClosed
@@ -36,9 +37,9 @@ func (t *tail) poll() error {
 	return t.showHidden(t.ctx, time.Now(), false)
 }
 
-// checkFollow shows what has happened to one list and watch alone, and each only once: that it fails for a reason of its own,
-// however often it is retried, that it continues, or that it has started over. What affects the whole server is shown once
-// for all.
+// checkFollow shows what has happened to one list and watch alone, and each only once: that it
+// fails for a reason of its own, however often it is retried, that it continues, or that it has
+// started over. What affects the whole server is shown once for all.
 func (t *tail) checkFollow(f *follow, o observation) error {
 	if !f.synced || t.server.outage != nil {
 		return nil

@@ -13,9 +13,9 @@ import (
 	"github.com/tidings/tidings/source/recording"
 )
 
-// Replay shows a recording, with its own times, and returns when everything has been shown. speed is how many times faster than
-// it happened; recording.AtOnce waits for nothing. Of the options, those apply that select, format and count what is
-// shown.
+// Replay shows a recording, with its own times, and returns when everything has been shown. speed
+// is how many times faster than it happened; recording.AtOnce waits for nothing. Of the options,
+// those apply that select, format and count what is shown.
 func Replay(ctx context.Context, rec *recording.Recording, speed float64, only history.Selection, screen *cli.Screen, opts Options) error {
 	if len(rec.Collections()) == 0 {
 		return errors.New("the recording is empty: nothing was listed or watched while it was made")

@@ -30,7 +30,8 @@ func (t tally) Event(e news.Event) []byte {
 
 func (tally) Status(news.Status) []byte { return nil }
 
-// TestReplayLikeCollections: informers of one resource that differ in little, or in nothing, are played each as it was recorded.
+// TestReplayLikeCollections: informers of one resource that differ in little, or in nothing, are
+// played each as it was recorded.
 func TestReplayLikeCollections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rec := recordLikeCollections(t)

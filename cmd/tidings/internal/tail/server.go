@@ -15,13 +15,14 @@ import (
 type server struct {
 	outage *outage // nil while it is reachable
 	stale  bool
-	// breaks counts the connections that broke and were restored at once since that was last shown, which was at breaksShown.
+	// breaks counts the connections that broke and were restored at once since that was last shown,
+	// which was at breaksShown.
 	breaks      int
 	breaksShown time.Time
 }
 
-// outage is a time in which the server is unreachable or fails all requests. wellSince is since when everything has been working,
-// or zero while it is not.
+// outage is a time in which the server is unreachable or fails all requests. wellSince is since
+// when everything has been working, or zero while it is not.
 type outage struct{ since, wellSince time.Time }
 
 const (
@@ -42,8 +43,9 @@ func ofServer(r reflector.Reason) bool {
 	}
 }
 
-// ofResource reports whether the reason why a resource cannot be followed concerns that resource, or has to be resolved by the
-// user. A server that is unreachable may come back, and then so does the resource.
+// ofResource reports whether the reason why a resource cannot be followed concerns that resource,
+// or has to be resolved by the user. A server that is unreachable may come back, and then so does
+// the resource.
 func ofResource(err error) bool {
 	failure, ok := errors.AsType[*reflector.Error](err)
 	if !ok {
@@ -53,8 +55,8 @@ func ofResource(err error) bool {
 	return !ofServer(r) || r == reflector.Certificate || r == reflector.Unauthorized
 }
 
-// checkServer shows once when the server goes away, however many lists and watches fail and are retried, and once when all of
-// them continue.
+// checkServer shows once when the server goes away, however many lists and watches fail and are
+// retried, and once when all of them continue.
 func (t *tail) checkServer(observations []observation) error {
 	failing, well, broken := t.summarize(observations)
 	switch {
@@ -102,8 +104,8 @@ func (t *tail) checkBreak(observations []observation) error {
 	return t.serverStatus(news.Reconnected, message)
 }
 
-// summarize returns an ongoing failure of the server, whether everything that can continue does, and whether a connection has
-// broken since the last poll.
+// summarize returns an ongoing failure of the server, whether everything that can continue does,
+// and whether a connection has broken since the last poll.
 func (t *tail) summarize(observations []observation) (failing *reflector.Error, well, broken bool) {
 	well = true
 	for i, f := range t.follows {

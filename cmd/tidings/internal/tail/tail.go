@@ -2,9 +2,10 @@
 //
 //	informer ──► handler (diff, redact) ──► news ──► Run's loop ──► screen
 //
-// Every resource, and each namespace of it, has an informer with a blocking subscription, so that no change is skipped: a
-// stalled reader makes the informers wait, and nothing piles up. A resource that may not be listed does not affect the others.
-// One loop owns everything that is counted and shown.
+// Every resource, and each namespace of it, has an informer with a blocking subscription, so that
+// no change is skipped: a stalled reader makes the informers wait, and nothing piles up. A resource
+// that may not be listed does not affect the others. One loop owns everything that is counted and
+// shown.
 package tail
 
 import (
@@ -30,8 +31,9 @@ import (
 
 // Options selects what to follow, how to show it, and when to stop.
 type Options struct {
-	// Resources are followed in the Namespaces; a single empty name means all. Resources that are not namespaced are followed as
-	// a whole. Labels and Fields are selectors in kubectl's notation.
+	// Resources are followed in the Namespaces; a single empty name means all. Resources that are
+	// not namespaced are followed as a whole. Labels and Fields are selectors in kubectl's
+	// notation.
 	Resources      []resources.Target
 	Namespaces     []string
 	Labels, Fields string
@@ -49,10 +51,11 @@ type Options struct {
 
 	// Count stops after this many changes; 0 means never.
 	Count int
-	// Idle stops when everything has synced, all watches are open, and there has been no change for this long; 0 means never.
+	// Idle stops when everything has synced, all watches are open, and there has been no change for
+	// this long; 0 means never.
 	Idle time.Duration
-	// Timeout stops after this long; 0 means never. It is an error if by then something has not synced, or there have been fewer
-	// than Count changes.
+	// Timeout stops after this long; 0 means never. It is an error if by then something has not
+	// synced, or there have been fewer than Count changes.
 	Timeout time.Duration
 	// ExitAfterSync stops when everything has synced.
 	ExitAfterSync bool
@@ -75,9 +78,10 @@ const pollEvery = 250 * time.Millisecond
 // shutdownGrace is how long the informers may take to stop.
 const shutdownGrace = 5 * time.Second
 
-// Run follows the resources until ctx ends or the options say so. It returns nil in both cases, the screen's error if writing
-// its output fails, and an error for each resource that could not be followed: it continues as long as there is another one. The
-// caller has to enforce Options.Timeout, with ErrTimeout as the cause.
+// Run follows the resources until ctx ends or the options say so. It returns nil in both cases, the
+// screen's error if writing its output fails, and an error for each resource that could not be
+// followed: it continues as long as there is another one. The caller has to enforce
+// Options.Timeout, with ErrTimeout as the cause.
 func Run(ctx context.Context, config *rest.Config, screen *cli.Screen, opts Options) error {
 	run, cancel := context.WithCancel(ctx)
 	t := &tail{
@@ -178,8 +182,9 @@ type syncResult struct {
 	err    error
 }
 
-// onError handles an informer's errors. The loop notices errors of a list or watch as a whole when it polls; this only passes on
-// objects that could not be decoded. It must not wait, so it drops what the loop cannot take.
+// onError handles an informer's errors. The loop notices errors of a list or watch as a whole when
+// it polls; this only passes on objects that could not be decoded. It must not wait, so it drops
+// what the loop cannot take.
 func (t *tail) onError(err error) {
 	failure, ok := errors.AsType[*reflector.Error](err)
 	if !ok || failure.Reason != reflector.InvalidEvent && failure.Reason != reflector.InvalidObject {
@@ -305,8 +310,8 @@ func (t *tail) markSynced(f *follow) error {
 	return t.status(t.ctx, s)
 }
 
-// markMissing shows that a resource cannot be followed for a reason that does not resolve by itself. Its informer keeps trying,
-// in case somebody grants the missing permission.
+// markMissing shows that a resource cannot be followed for a reason that does not resolve by
+// itself. Its informer keeps trying, in case somebody grants the missing permission.
 func (t *tail) markMissing(f *follow, why error) error {
 	if f.synced || f.missing != "" || t.ctx.Err() != nil {
 		return context.Cause(t.ctx)

@@ -1,5 +1,5 @@
-// Package timeline tells what happened to one object and, if wanted, to all that it owns, that owns it, and their events, in one
-// order.
+// Package timeline tells what happened to one object and, if wanted, to all that it owns, that owns
+// it, and their events, in one order.
 //
 // It reads the same news as tail. What the objects themselves say is told as it is; what follows from owners and times
 // alone is marked with "≈".
@@ -31,8 +31,8 @@ type Options struct {
 	MaxChanges, MaxValue int
 }
 
-// Printer formats the news that belong to the story, and drops all other. It needs whole objects (news.Options.Objects), and
-// the initial ones, which tell who owns whom.
+// Printer formats the news that belong to the story, and drops all other. It needs whole objects
+// (news.Options.Objects), and the initial ones, which tell who owns whom.
 type Printer struct {
 	opts Options
 

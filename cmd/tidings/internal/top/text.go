@@ -10,8 +10,9 @@ import (
 	"github.com/tidings/tidings/cmd/tidings/internal/cli"
 )
 
-// Text formats a report for people: one group as a table, by the column to sort by, and the fights. Lines have at most width
-// characters; 0 means any width. height is the number of lines that there is room for; 0 means any number.
+// Text formats a report for people: one group as a table, by the column to sort by, and the fights.
+// Lines have at most width characters; 0 means any width. height is the number of lines that there
+// is room for; 0 means any number.
 func (r Report) Text(g Group, sort string, width, height int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d writes in %.0fs, %d of them useless: they changed nothing but times or bookkeeping\n\n", r.Writes, r.Seconds, r.Useless)

@@ -1,5 +1,5 @@
-// Package top counts who writes what: by object, kind, manager and namespace, with the writes that changed nothing, and finds the
-// fields that two managers set back and forth.
+// Package top counts who writes what: by object, kind, manager and namespace, with the writes that
+// changed nothing, and finds the fields that two managers set back and forth.
 package top
 
 import (
@@ -41,7 +41,8 @@ var Groups = []Group{ByObject, ByKind, ByManager, ByNamespace}
 // Row counts the writes of one object, kind, manager or namespace.
 type Row struct {
 	Name string `json:"name"`
-	// Writes is the number of changes since the start; Useless that of those that changed nothing but times or bookkeeping.
+	// Writes is the number of changes since the start; Useless that of those that changed nothing
+	// but times or bookkeeping.
 	Writes  int `json:"writes"`
 	Useless int `json:"useless"`
 	// Bytes is the size of the values that were written, as JSON.
@@ -193,7 +194,8 @@ func (r *Row) turn(now int64) {
 	}
 }
 
-// field looks at a change of one field: it is a blow in a fight if it undoes the change before, which another manager made.
+// field looks at a change of one field: it is a blow in a fight if it undoes the change before,
+// which another manager made.
 func (c *Counter) field(e news.Event, object string, change *diff.Change, value string) {
 	by := cmp.Or(change.By.Name, e.By.Name)
 	old, err := json.Marshal(change.Old)
@@ -223,7 +225,8 @@ func (c *Counter) field(e news.Event, object string, change *diff.Change, value 
 // minFlips is how often a field has to be set back until it counts as a fight: once is a correction.
 const minFlips = 2
 
-// Report returns what has been counted until now: of each group at most the given number of rows, with the most writes first.
+// Report returns what has been counted until now: of each group at most the given number of rows,
+// with the most writes first.
 func (c *Counter) Report(now time.Time, most int) Report {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package controller reconciles fleets. It is an ordinary operator: it uses controller-runtime, and does not depend on which cache it
-// reads from.
+// Package controller reconciles fleets. It is an ordinary operator: it uses controller-runtime, and
+// does not depend on which cache it reads from.
 package controller
 
 import (
@@ -107,7 +107,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{}, client.IgnoreNotFound(ignoreConflict(r.updateStatus(ctx, &fleet, pods)))
 }
 
-// ignoreConflict ignores a conflict: it only means that the cache is stale, and the event of the newer state is on its way.
+// ignoreConflict ignores a conflict: it only means that the cache is stale, and the event of the
+// newer state is on its way.
 func ignoreConflict(err error) error {
 	if apierrors.IsConflict(err) {
 		return nil
@@ -223,7 +224,8 @@ func (r *Reconciler) register(ctx context.Context, fleet *api.Fleet) error {
 	return r.setRegisterEntry(ctx, fleet, string(fleet.UID))
 }
 
-// unregister removes a fleet from the register. It does not check the cache for an entry first, since the cache may not have it yet.
+// unregister removes a fleet from the register. It does not check the cache for an entry first,
+// since the cache may not have it yet.
 func (r *Reconciler) unregister(ctx context.Context, fleet *api.Fleet) error {
 	return r.setRegisterEntry(ctx, fleet, nil)
 }

@@ -41,7 +41,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestFleet runs the operator's tests with both caches, in a bubble: its timers cost nothing, and goroutine leaks fail the test.
+// TestFleet runs the operator's tests with both caches, in a bubble: its timers cost nothing, and
+// goroutine leaks fail the test.
 func TestFleet(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(newCaches)) {
 		onTestServer(t, name)
@@ -57,8 +58,8 @@ func onTestServer(t *testing.T, name string) {
 	})
 }
 
-// rounds is how often the tests run against each server, to take the median: the first round includes one-time setup of the
-// process.
+// rounds is how often the tests run against each server, to take the median: the first round
+// includes one-time setup of the process.
 const rounds = 3
 
 // TestFleetOnControlPlane runs the same tests against a real API server, and logs how much longer that takes.
