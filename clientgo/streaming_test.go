@@ -65,7 +65,9 @@ func TestInitialObjectsAreStreamed(t *testing.T) {
 	src := &streamed{}
 	t.Run("asked", func(t *testing.T) { both(t, src, src, 1, 2, 0) })
 	t.Run("it says that it cannot", func(t *testing.T) {
-		both(t, src, cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{ListFunc: src.List, WatchFunc: src.Watch}, fake.NewClientset()), 2, 0, 2)
+		//lint:ignore SA1019 deprecated functions must work too
+		functions := &cache.ListWatch{ListFunc: src.List, WatchFunc: src.Watch}
+		both(t, src, cache.ToListWatcherWithWatchListSemantics(functions, fake.NewClientset()), 2, 0, 2)
 	})
 	t.Run("the feature gate is off", func(t *testing.T) {
 		featurestesting.SetFeatureDuringTest(t, features.WatchListClient, false)

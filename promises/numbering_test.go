@@ -2,7 +2,6 @@ package promises_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -105,17 +104,16 @@ func hash(n int) string {
 // oddServer is a server with one of the numberings.
 type oddServer struct {
 	numbers
-	mu       sync.Mutex
-	rand     *rand.Rand
-	seq      int
-	uids     int
-	pods     map[string]oddPod
-	watches  map[*oddWatch]struct{}
-	handed   map[string]int // the last seq at which a list had this version
-	log      []oddEvent
-	down     bool
-	lost     bool // watches from before now are refused with 410
-	restarts int
+	mu      sync.Mutex
+	rand    *rand.Rand
+	seq     int
+	uids    int
+	pods    map[string]oddPod
+	watches map[*oddWatch]struct{}
+	handed  map[string]int // the last seq at which a list had this version
+	log     []oddEvent
+	down    bool
+	lost    bool // watches from before now are refused with 410
 }
 
 type oddEvent struct {
@@ -363,7 +361,7 @@ func (s *oddServer) compare(inf *tidings.SharedInformer[pod]) error {
 		got[key.Name] = fmt.Sprint(o.UID, " ", o.Generation)
 	}
 	if !maps.Equal(got, want) {
-		return errors.New(fmt.Sprintf("the store has %v, the server %v", got, want))
+		return fmt.Errorf("the store has %v, the server %v", got, want)
 	}
 	return nil
 }

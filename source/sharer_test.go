@@ -172,7 +172,7 @@ func TestUnsharedPartsAreFreed(t *testing.T) {
 			for k := range removed / 1000 {
 				raw := fmt.Sprintf(`{"f:n":%q}`, fmt.Sprint(i, k, strings.Repeat("x", 980)))
 				p.ManagedFields = append(p.ManagedFields, metav1.ManagedFieldsEntry{
-					Manager: fmt.Sprint(i, k), FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(raw)},
+					Manager: fmt.Sprint(i, k), FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(raw),
 				})
 			}
 			s.Create(p)

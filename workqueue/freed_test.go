@@ -8,7 +8,7 @@ import (
 	"weak"
 )
 
-type object struct{ data [1 << 10]byte }
+type object struct{ _ [1 << 10]byte }
 
 // TestFinishedItemsAreFreed: after Done the queue does not keep an item in memory.
 func TestFinishedItemsAreFreed(t *testing.T) {

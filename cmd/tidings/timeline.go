@@ -128,11 +128,6 @@ func (f *timelineFlags) replay(cmd *cobra.Command, args []string, opts tail.Opti
 	return errors.Join(screen.End(err, closeGrace), rec.Close())
 }
 
-// relatives are the resources that --tree looks at, as far as the server has them.
-var relatives = []string{
-	"deployments.apps", "replicasets.apps", "statefulsets.apps", "daemonsets.apps", "cronjobs.batch", "jobs.batch", "pods", "events",
-}
-
 // followTree follows the cluster from now on.
 func (f *timelineFlags) followTree(cmd *cobra.Command, args []string, opts tail.Options) error {
 	ctx := cmd.Context()

@@ -41,7 +41,6 @@ func labeled(i, version int, out bool) settings {
 // leaving is a source of two lists, each followed by a watch. The first watch brings events and then expires.
 type leaving struct {
 	lists, watches int
-	streams        bool
 	first, then    []settings
 	events         []source.Event[settings]
 }

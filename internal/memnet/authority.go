@@ -69,7 +69,7 @@ func (a *Authority) Certify(names ...string) (*tls.Certificate, error) {
 	return &tls.Certificate{Certificate: [][]byte{data}, PrivateKey: key}, nil
 }
 
-// pem returns the authority's certificate in PEM.
+// PEM returns the authority's certificate in PEM.
 func (a *Authority) PEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.certificate.Raw})
 }
