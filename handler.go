@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tidings/tidings/deltafifo"
+	"github.com/tidings/tidings/internal/engine"
 	"github.com/tidings/tidings/object"
 )
 
@@ -95,39 +96,6 @@ func (f KeyHandler[T]) OnUpdate(_, new T) { f(object.KeyOf(new)) }
 // OnDelete calls f with the object's key.
 func (f KeyHandler[T]) OnDelete(gone Tombstone[T]) { f(gone.Key) }
 
-// FilterHandler returns a handler that passes on to h only the changes of objects for which keep
-// returns true. h sees an object that starts to match as added, and one that stops matching as
-// deleted, with its new state as the last. keep must be pure: it is called again for the state
-// before a change.
-func FilterHandler[T Object](keep func(T) bool, h Handler[T]) Handler[T] {
-	deliver := deliverTo(h)
-	return DeltaFunc[T](func(d Delta[T]) {
-		switch before, after := matches(keep, d); {
-		case before == after:
-			if !after {
-				return
-			}
-		case after:
-			d.Type, d.Old = object.Added, *new(T)
-		case d.Type != object.Deleted:
-			d.Type = object.Deleted
-		}
-		deliver(d)
-	})
-}
-
-// matches reports whether keep accepts the states before and after a change.
-func matches[T Object](keep func(T) bool, d Delta[T]) (before, after bool) {
-	before = !object.IsNil(d.Old) && keep(d.Old)
-	if d.Type != object.Deleted {
-		return before, keep(d.Object)
-	}
-	if object.IsNil(d.Old) {
-		before = keep(d.Object) // the only known state
-	}
-	return before, false
-}
-
 // HandlerOptions configure how a handler is notified. The zero value coalesces and never resyncs.
 type HandlerOptions struct {
 	// Name identifies the handler in status, logs and metrics. Empty means the handler's Go type.
@@ -166,15 +134,17 @@ const (
 // String returns the policy's name.
 func (p Policy) String() string { return deltafifo.Policy(p).String() }
 
-// deliverTo returns a function that passes one delta to h.
-func deliverTo[T Object](h Handler[T]) func(object.Delta[T]) {
+// receiver returns how a registration of h calls it.
+func receiver[T Object](h Handler[T]) engine.Receiver[T] {
 	switch f := h.(type) {
+	case filterHandler[T]:
+		return f.receiver()
 	case DeltaFunc[T]:
-		return f
+		return engine.Receiver[T]{Deliver: f}
 	case KeyHandler[T]:
-		return func(d object.Delta[T]) { f(d.Key) }
+		return engine.Receiver[T]{Deliver: func(d object.Delta[T]) { f(d.Key) }}
 	}
-	return func(d object.Delta[T]) {
+	return engine.Receiver[T]{Deliver: func(d object.Delta[T]) {
 		switch d.Type {
 		case object.Added:
 			h.OnAdd(d.Object, d.Initial)
@@ -183,13 +153,16 @@ func deliverTo[T Object](h Handler[T]) func(object.Delta[T]) {
 		default:
 			h.OnUpdate(d.Old, d.Object)
 		}
-	}
+	}}
 }
 
-// isNilHandler reports whether h is nil or holds a nil pointer or function.
+// isNilHandler reports whether h is nil, holds a nil pointer or function, or filters for such a handler.
 func isNilHandler[T Object](h Handler[T]) bool {
 	if h == nil {
 		return true
+	}
+	if f, ok := h.(filterHandler[T]); ok {
+		return f.keep == nil || isNilHandler(f.handler)
 	}
 	v := reflect.ValueOf(h)
 	return (v.Kind() == reflect.Pointer || v.Kind() == reflect.Func) && v.IsNil()

@@ -26,6 +26,7 @@ type subscription interface {
 	Start() error
 	Synced() <-chan struct{}
 	Done() <-chan struct{}
+	Refilter() error
 	Status() engine.HandlerStatus
 	Remove(context.Context) error
 }
@@ -52,7 +53,7 @@ func (inf *SharedInformer[T]) addHandler(h Handler[T], opts HandlerOptions, keys
 	}
 	options := engineHandlerOptions(name, opts)
 	options.Keys = keys
-	reg, err := inf.register(name, deliverTo(h), options)
+	reg, err := inf.register(name, receiver(h), options)
 	if err != nil {
 		return nil, err
 	}
@@ -64,14 +65,14 @@ func (inf *SharedInformer[T]) addHandler(h Handler[T], opts HandlerOptions, keys
 }
 
 // register records a registration for Stop to remove, from before its handler is called. After Stop it is an error.
-func (inf *SharedInformer[T]) register(name string, deliver func(object.Delta[T]), opts engine.HandlerOptions) (*Registration, error) {
+func (inf *SharedInformer[T]) register(name string, handler engine.Receiver[T], opts engine.HandlerOptions) (*Registration, error) {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
 	if inf.released {
 		return nil, fmt.Errorf("%s: add handler %q: %w", inf.Name(), name, ErrStopped)
 	}
 	reg := &Registration{
-		name: name, resource: inf.Name(), sub: inf.core.NewSubscription(deliver, opts),
+		name: name, resource: inf.Name(), sub: inf.core.NewSubscription(handler, opts),
 		running: inf.core.CheckRunning, unsynced: inf.unsynced, forget: inf.forget,
 	}
 	inf.regs = append(inf.regs, reg)
@@ -144,6 +145,17 @@ func (r *Registration) WaitForSync(ctx context.Context) error {
 			r.resource, r.name, st.Delivered, st.Pending, cmp.Or(r.unsynced(ctx), context.Cause(ctx)))
 	}
 }
+
+// Refilter makes a handler from FilterHandler decide anew about every object: call it after
+// anything has changed that the answer of keep depends on. An object that matches now and did not
+// before is added, and one that no longer matches is deleted, with the state that the handler saw
+// last; it is not told of the others.
+//
+// Refilter returns at once; the handler is notified later, in order with the changes. Calls that
+// the handler has not got to count as one. The handler itself may call it. It returns an error if
+// the handler is not one from FilterHandler, and one that wraps ErrStopped if it has been removed
+// or its informer stopped.
+func (r *Registration) Refilter() error { return r.sub.Refilter() }
 
 // Status reports on the handler.
 func (r *Registration) Status() HandlerStatus { return handlerStatus(r.sub.Status()) }

@@ -25,9 +25,13 @@ const (
 	Synced
 	// Deletions means that all of Objects are gone.
 	Deletions
+	// Refilter delivers Objects again, for a consumer that filters to decide anew about each.
+	Refilter
 )
 
-var batchTypeNames = [...]string{Changes: "Changes", Replace: "Replace", Initial: "Initial", Resync: "Resync", Synced: "Synced", Deletions: "Deletions"}
+var batchTypeNames = [...]string{
+	Changes: "Changes", Replace: "Replace", Initial: "Initial", Resync: "Resync", Synced: "Synced", Deletions: "Deletions", Refilter: "Refilter",
+}
 
 // String returns the type's name.
 func (t BatchType) String() string {
@@ -42,7 +46,7 @@ type Batch[T object.Object] struct {
 	// Deltas are the changes, in order; set for Changes only. They are shared and read-only, and
 	// valid until the next Pop.
 	Deltas []object.Delta[T]
-	// Objects is set for Replace, Initial, Resync and Deletions.
+	// Objects is set for Replace, Initial, Resync, Deletions and Refilter.
 	Objects object.Collection[T]
 	// ResourceVersion is the version that the collection is current to once the batch is applied; "" if unknown.
 	ResourceVersion string
@@ -62,9 +66,9 @@ func (b Batch[T]) objects() int {
 }
 
 // All iterates over the batch as deltas. An object of an initial list is Added and Initial, one of
-// a resync is Sync with the object itself as Old, one of Deletions is Deleted with its last known
-// state as Object and Old, and one of a Replace is Replaced without Old. The deletions that a
-// Replace implies are not included; store.Txn.Replace finds them.
+// a resync or of Refilter is Sync with the object itself as Old, one of Deletions is Deleted with
+// its last known state as Object and Old, and one of a Replace is Replaced without Old. The
+// deletions that a Replace implies are not included; store.Txn.Replace finds them.
 func (b Batch[T]) All() iter.Seq[object.Delta[T]] {
 	return func(yield func(object.Delta[T]) bool) {
 		for i := range b.Deltas {
@@ -88,7 +92,7 @@ func (b Batch[T]) delta(key object.Key, o T) object.Delta[T] {
 	switch b.Type {
 	case Initial:
 		return object.Delta[T]{Key: key, Object: o, Type: object.Added, Initial: true}
-	case Resync:
+	case Resync, Refilter:
 		return object.Delta[T]{Key: key, Object: o, Old: o, Type: object.Sync}
 	case Deletions:
 		return object.Delta[T]{Key: key, Object: o, Old: o, Type: object.Deleted, FinalStateUnknown: true}

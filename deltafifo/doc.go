@@ -21,7 +21,7 @@
 //     appear, unless it was added or deleted with a collection. One that was deleted and created
 //     again results in both deltas, next to each other.
 //  6. Under Block and Unbounded, every delta comes out as it was added.
-//  7. Replace supersedes everything that is pending. A mark is never lost.
+//  7. Replace supersedes everything that is pending. A mark is never lost. At most one Refilter is pending.
 //  8. Memory for a burst is released once the queue is empty. A closed queue holds nothing.
 //
 // In other words: a handler that keeps up sees every change; a slow one sees the latest state of

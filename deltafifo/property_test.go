@@ -62,7 +62,11 @@ func (w *world) operate(op byte) {
 	case 4:
 		w.list(fmt.Sprint(arg % namespaces))
 	case 5:
-		w.resync()
+		if arg%2 == 0 {
+			w.resync()
+		} else {
+			w.refilter()
+		}
 	case 6:
 		w.pop(int(arg))
 	case 7:
@@ -165,6 +169,26 @@ func (w *world) resync() {
 	if w.q.Sync(w.server.picture(w.isListed), false) != wasIdle {
 		w.t.Fatalf("a resync was queued while something is pending, or skipped although nothing is")
 	}
+}
+
+// refilter expects a batch that is pending by itself, unless there is one already.
+func (w *world) refilter() {
+	w.flush()
+	pending, before := w.refilters(), w.q.entries.len()
+	w.q.Refilter(w.server.picture(w.isListed))
+	if w.refilters() != 1 || w.q.entries.len() != before+1-pending {
+		w.t.Fatalf("%d refilters are pending after one more than %d", w.refilters(), pending)
+	}
+}
+
+// refilters returns how many refilters are pending.
+func (w *world) refilters() (n int) {
+	for _, e := range w.q.entries.items[w.q.entries.head:] {
+		if e.Type == Refilter {
+			n++
+		}
+	}
+	return n
 }
 
 func (w *world) replace() {

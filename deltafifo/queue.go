@@ -3,6 +3,7 @@ package deltafifo
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,7 +23,7 @@ const maxRemoved = 1024
 
 // Queue is a queue of deltas for one consumer. It is also a reflector.Sink.
 //
-//  1. Add, Replace, Sync, Delete, Mark: called by any goroutine; they never wait.
+//  1. Add, Replace, Sync, Refilter, Delete, Mark: called by any goroutine; they never wait.
 //  2. Pop, Done: called by the consumer, one goroutine at a time.
 //  3. Full, WaitForRoom, Close, Stats: called by any goroutine.
 type Queue[T object.Object] struct {
@@ -131,6 +132,19 @@ func (q *Queue[T]) Sync(objects object.Collection[T], initial bool) bool {
 	}
 	q.pushCollection(b)
 	return true
+}
+
+// Refilter adds a batch with every object of the collection, in order with the deltas, for a
+// consumer whose filter has changed. It is never merged with deltas, and skipped only while another
+// one is pending: when the consumer gets to that one, its filter is the present one already. A
+// pending collection does not count toward the limit of a Block queue.
+func (q *Queue[T]) Refilter(objects object.Collection[T]) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	pending := slices.ContainsFunc(q.entries.items[q.entries.head:], func(e entry[T]) bool { return e.Type == Refilter })
+	if !pending && !q.isClosed() {
+		q.push(entry[T]{Batch: Batch[T]{Type: Refilter, Objects: objects, Since: time.Now()}})
+	}
 }
 
 // Delete adds the deletion of every object in the collection, in order with the deltas; the

@@ -207,6 +207,38 @@ func TestDeletionsComeInOrder(t *testing.T) {
 	}
 }
 
+// TestRefilterComesInOrder with everything else, whatever is pending, and is never merged; one that
+// is pending stands for all.
+func TestRefilterComesInOrder(t *testing.T) {
+	a1, a2, a3, b1 := newThing("a", 1, 1), newThing("a", 1, 2), newThing("a", 1, 3), newThing("b", 2, 4)
+	for _, policy := range policies {
+		q := New[*thing](Options{Policy: policy, Limit: 2})
+		asked := 0
+		q.Add([]delta{change(object.Added, a1)}, "1")
+		q.Add([]delta{update(a1, a2)}, "2")
+		q.Refilter(asking{items{a2}, &asked})
+		q.Add([]delta{update(a2, a3)}, "3")
+		q.Refilter(asking{items{a3}, &asked})
+		q.Add([]delta{change(object.Added, b1)}, "4")
+		if n := q.Stats().Pending; asked > 0 || n != 5 {
+			t.Errorf("%s: asked %d times, %d pending", policy, asked, n)
+		}
+		want := []string{"Changes@1 Added:a/u1/1", "Changes@2 Updated:a/u1/2<1", "Refilter@ Sync:a/u1/2<2"}
+		if policy == Coalesce {
+			want = append(want, "Changes@4 Updated:a/u1/3<2 Added:b/u2/4")
+		} else {
+			want = append(want, "Changes@3 Updated:a/u1/3<2", "Changes@4 Added:b/u2/4")
+		}
+		expect(t, drain(t, q), want...)
+		q.Refilter(items{a3, b1}) // the one before is in progress or done
+		expect(t, drain(t, q), "Refilter@ Sync:a/u1/3<3 Sync:b/u2/4<4")
+		q.Close()
+		if q.Refilter(items{a3}); q.Stats().Pending != 0 {
+			t.Errorf("%s: something is pending in a closed queue", policy)
+		}
+	}
+}
+
 func TestReplaceSupersedes(t *testing.T) {
 	for _, policy := range policies {
 		q := New[*thing](Options{Policy: policy})
@@ -363,8 +395,8 @@ func TestWarmQueueDoesNotAllocate(t *testing.T) {
 
 // TestNames covers the texts.
 func TestNames(t *testing.T) {
-	got := fmt.Sprint(Coalesce, Block, Unbounded, Unbounded+1, Policy(9), " ", Changes, Replace, Initial, Resync, Synced, Deletions, Deletions+1, BatchType(0))
-	if want := "Coalesce Block Unbounded unknown unknown Changes Replace Initial Resync Synced Deletions BatchType(7) BatchType(0)"; strings.Join(strings.Fields(got), " ") != want {
+	got := fmt.Sprint(Coalesce, Block, Unbounded, Unbounded+1, Policy(9), " ", Changes, Replace, Initial, Resync, Synced, Deletions, Refilter, Refilter+1, BatchType(0))
+	if want := "Coalesce Block Unbounded unknown unknown Changes Replace Initial Resync Synced Deletions Refilter BatchType(8) BatchType(0)"; strings.Join(strings.Fields(got), " ") != want {
 		t.Errorf("got %s", got)
 	}
 }

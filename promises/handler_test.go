@@ -5,22 +5,41 @@ import (
 	"testing"
 
 	"github.com/tidings/tidings"
-	"github.com/tidings/tidings/object"
 )
 
-// TestFilterOfDeletions: for a deletion without an old state, the last known state decides whether
-// the handler knew the object.
-func TestFilterOfDeletions(t *testing.T) {
+// wrapping is a handler that passes every call on to another one.
+type wrapping struct{ tidings.Handler[pod] }
+
+// TestWrappedFilter: without deltas of its own, a filter asks about the state before a change as
+// well, and for a deletion about the last known state.
+func TestWrappedFilter(t *testing.T) {
 	red, blue := newPod("a", "red"), newPod("a", "blue")
+	update := func(old, new pod) func(tidings.Handler[pod]) {
+		return func(h tidings.Handler[pod]) { h.OnUpdate(old, new) }
+	}
+	remove := func(last pod) func(tidings.Handler[pod]) {
+		return func(h tidings.Handler[pod]) {
+			h.OnDelete(tidings.Tombstone[pod]{Key: tidings.Key{Namespace: "a", Name: last.Name}, Object: last})
+		}
+	}
 	for _, tt := range []struct {
-		before, last pod
-		told         bool
-	}{{nil, red, true}, {nil, blue, false}, {red, red, true}, {red, blue, true}, {blue, red, false}, {blue, blue, false}} {
-		var got []object.DeltaType
-		h := tidings.FilterHandler[pod](func(p pod) bool { return p.Name == "red" }, tidings.DeltaFunc[pod](func(d tidings.Delta[pod]) { got = append(got, d.Type) }))
-		h.(tidings.DeltaFunc[pod])(tidings.Delta[pod]{Type: object.Deleted, Key: object.KeyOf(tt.last), Old: tt.before, Object: tt.last})
-		if told := slices.Equal(got, []object.DeltaType{object.Deleted}); told != tt.told || !told && len(got) > 0 {
-			t.Errorf("from %v to %s: told %v, want a deletion: %t", tt.before, tt.last.Name, got, tt.told)
+		call func(tidings.Handler[pod])
+		told []string
+	}{
+		{func(h tidings.Handler[pod]) { h.OnAdd(red, true) }, []string{"add a/red@ initial"}},
+		{func(h tidings.Handler[pod]) { h.OnAdd(blue, true) }, nil},
+		{update(nil, red), []string{"add a/red@"}},
+		{update(blue, red), []string{"add a/red@"}},
+		{update(red, red), []string{"update a/red →"}},
+		{update(red, blue), []string{"delete a/blue@"}},
+		{update(blue, blue), nil},
+		{remove(red), []string{"delete a/red@"}},
+		{remove(blue), nil},
+	} {
+		var r told
+		tt.call(wrapping{tidings.FilterHandler[pod](func(p pod) bool { return p.Name == "red" }, &r)})
+		if got := r.take(); !slices.Equal(got, tt.told) {
+			t.Errorf("the handler was told %q, want %q", got, tt.told)
 		}
 	}
 }

@@ -337,7 +337,8 @@ func TestDeltaFuncSeesWhatHappened(t *testing.T) {
 
 func TestNilHandlers(t *testing.T) {
 	inf := start(t, newCluster(), tidings.InformerOptions[pod]{})
-	for name, h := range map[string]tidings.Handler[pod]{"nil": nil, "nil pointer": (*told)(nil), "nil func": tidings.DeltaFunc[pod](nil)} {
+	for name, h := range map[string]tidings.Handler[pod]{"nil": nil, "nil pointer": (*told)(nil), "nil func": tidings.DeltaFunc[pod](nil),
+		"filter for nil": tidings.FilterHandler[pod](func(pod) bool { return true }, (*told)(nil)), "filter of nil": tidings.FilterHandler[pod](nil, &told{})} {
 		if _, err := inf.AddHandler(h, tidings.HandlerOptions{}); err == nil {
 			t.Errorf("%s was taken for a handler", name)
 		}

@@ -12,6 +12,7 @@ var (
 	ErrStopped    = errors.New("the informer has been stopped")
 	ErrStarted    = errors.New("the informer has already been started")
 	ErrTransform  = errors.New("transform")
+	errNoFilter   = errors.New("the handler has no filter")
 	ErrOutOfScope = errors.New("the object is not in the informer's scope")
 )
 

@@ -225,7 +225,7 @@ func FuzzHostileRecord(f *testing.F) {
 
 // Subscribe adds a handler.
 func (inf *Informer[T]) Subscribe(deliver func(object.Delta[T]), opts HandlerOptions) (*Subscription[T], error) {
-	s := inf.NewSubscription(deliver, opts)
+	s := inf.NewSubscription(Receiver[T]{Deliver: deliver}, opts)
 	return s, s.Start()
 }
 

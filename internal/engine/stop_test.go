@@ -199,8 +199,8 @@ func TestEndedHandlerKeepsNothing(t *testing.T) {
 		}
 		inf.Halt(nil)
 		<-inf.done
-		if st := s.Status(); st.Pending != 0 || st.Delivered != 1 || s.deliver != nil || s.opts.OnSynced != nil {
-			t.Errorf("in the end %+v, the handler is kept: %t", st, s.deliver != nil || s.opts.OnSynced != nil)
+		if st := s.Status(); st.Pending != 0 || st.Delivered != 1 || s.handler.Deliver != nil || s.opts.OnSynced != nil {
+			t.Errorf("in the end %+v, the handler is kept: %t", st, s.handler.Deliver != nil || s.opts.OnSynced != nil)
 		}
 	})
 }

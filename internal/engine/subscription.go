@@ -26,11 +26,20 @@ type HandlerOptions struct {
 	OnSynced func()
 }
 
+// Receiver is how a handler is called, always from its own goroutine.
+type Receiver[T object.Object] struct {
+	Deliver func(object.Delta[T])
+	// Refilter is called for each object after the handler's filter has changed. The delta is a
+	// Sync: the object has not changed. It is nil if the handler has no filter.
+	Refilter func(object.Delta[T])
+}
+
 // Subscription is one handler with its queue and its goroutine.
 type Subscription[T object.Object] struct {
 	inf     *Informer[T]
 	opts    HandlerOptions
-	deliver func(object.Delta[T]) // nil once the goroutine has ended, so that a removed handler is freed
+	handler Receiver[T] // zero once the goroutine has ended, so that a removed handler is freed
+	filters bool
 	queue   *deltafifo.Queue[T]
 	caller  usercode.Caller
 
@@ -49,9 +58,9 @@ type Subscription[T object.Object] struct {
 }
 
 // NewSubscription returns a handler that is to be added to the informer by Start. It may be removed before that.
-func (inf *Informer[T]) NewSubscription(deliver func(object.Delta[T]), opts HandlerOptions) *Subscription[T] {
+func (inf *Informer[T]) NewSubscription(handler Receiver[T], opts HandlerOptions) *Subscription[T] {
 	s := &Subscription[T]{
-		inf: inf, opts: opts, deliver: deliver, queue: deltafifo.New[T](opts.Queue),
+		inf: inf, opts: opts, handler: handler, filters: handler.Refilter != nil, queue: deltafifo.New[T](opts.Queue),
 		synced: make(chan struct{}), done: make(chan struct{}),
 	}
 	s.life, s.cancel = context.WithCancel(inf.life)
@@ -179,6 +188,23 @@ func (inf *Informer[T]) resync(s *Subscription[T]) {
 	}
 }
 
+// Refilter makes the handler decide anew about every object, in order with the changes. It does not
+// wait for that. It returns an error if the handler has no filter or has been removed.
+func (s *Subscription[T]) Refilter() error {
+	if !s.filters {
+		return fmt.Errorf("%s: refilter handler %q: %w", s.inf.cfg.Name, s.opts.Name, errNoFilter)
+	}
+	s.inf.apply.Lock()
+	defer s.inf.unlockApply()
+	if s.life.Err() != nil {
+		return fmt.Errorf("%s: refilter handler %q: %w", s.inf.cfg.Name, s.opts.Name, ErrStopped)
+	}
+	if snap := s.inf.store.Snapshot(); snap.Len() > 0 {
+		s.queue.Refilter(snap)
+	}
+	return nil
+}
+
 // sync sends s all the objects, as an initial list or a resync.
 func (s *Subscription[T]) sync(objects object.Collection[T], initial bool) {
 	s.queue.Sync(s.looksAt(objects), initial)
@@ -196,7 +222,7 @@ func (s *Subscription[T]) looksAt(objects object.Collection[T]) object.Collectio
 func (s *Subscription[T]) end() {
 	s.cancel()
 	s.queue.Close()
-	s.deliver, s.opts.OnSynced, s.batch = nil, nil, deltafifo.Batch[T]{}
+	s.handler, s.opts.OnSynced, s.batch = Receiver[T]{}, nil, deltafifo.Batch[T]{}
 	inf := s.inf
 	inf.mu.Lock()
 	inf.alive = slices.DeleteFunc(slices.Clone(inf.alive), func(other *Subscription[T]) bool { return other == s })
@@ -215,14 +241,18 @@ func (s *Subscription[T]) deliverBatch() {
 	}
 	for s.first < len(s.batch.Deltas) && s.life.Err() == nil { // not Batch.All: nearly all changes pass through here
 		s.first++
-		s.notify(s.batch.Deltas[s.first-1])
+		s.notify(s.batch.Deltas[s.first-1], s.handler.Deliver)
 		s.queue.Done(1)
 	}
 	s.batch, s.first = deltafifo.Batch[T]{}, 0
 }
 
-// deliverObjects calls the handler for what is left of the initial list, a resync or the deletions of many objects.
+// deliverObjects calls the handler for what is left of a batch of objects, such as the initial list.
 func (s *Subscription[T]) deliverObjects() {
+	deliver := s.handler.Deliver
+	if s.batch.Type == deltafifo.Refilter {
+		deliver = s.handler.Refilter
+	}
 	n := 0
 	for d := range s.batch.All() {
 		if s.life.Err() != nil {
@@ -232,7 +262,7 @@ func (s *Subscription[T]) deliverObjects() {
 			continue
 		}
 		s.first++
-		s.notify(d)
+		s.notify(d, deliver)
 		s.queue.Done(1)
 	}
 }
@@ -246,15 +276,15 @@ func (s *Subscription[T]) finishSync() {
 	}
 }
 
-// notify passes one delta to the handler.
-func (s *Subscription[T]) notify(d object.Delta[T]) {
+// notify passes one delta to the handler's function.
+func (s *Subscription[T]) notify(d object.Delta[T], deliver func(object.Delta[T])) {
 	defer s.recover(d.Type.String(), d.Key)
 	n := s.delivered.Add(1)
 	if !s.opts.Keys && s.inf.guard.sampler.Sampled(n) {
 		check := s.inf.guard.sampler.Watch(d.Object, d.Key)
 		defer check(s.opts.Name)
 	}
-	s.deliver(d)
+	deliver(d)
 }
 
 // recover, when deferred, recovers a panic of the handler: it is counted and logged, and delivery continues.
