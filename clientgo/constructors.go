@@ -23,7 +23,8 @@ func NewSharedIndexInformer(lw cache.ListerWatcher, example runtime.Object, resy
 // NewSharedIndexInformerWithOptions returns an informer for the objects that lw lists and watches.
 // It takes any ListerWatcher, such as those that the generated informers of a custom resource
 // create: call it where they call cache.NewSharedIndexInformerWithOptions. Because lw decodes the
-// objects, an informer from NewSharedInformerFactory is lighter.
+// objects, an informer from NewSharedInformerFactory is lighter, and so is one over a ListWatch from
+// NewListWatchFromClient.
 //
 // The objects must be metav1.Objects of the example's type; a nil example accepts all types. An
 // object of another type fails a list, and is reported as an invalid event of a watch. client-go's
@@ -45,7 +46,7 @@ func typeDescription(example runtime.Object, description string) string {
 }
 
 func newListWatchInformer(lw cache.ListerWatcher, example runtime.Object, opts cache.SharedIndexInformerOptions) (*informer, error) {
-	src, err := newSource(lw, example)
+	src, err := newInformerSource(lw, example)
 	if err != nil {
 		return nil, err
 	}

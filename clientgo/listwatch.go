@@ -48,6 +48,17 @@ func (lw listWatch) Watch(ctx context.Context, opts metav1.ListOptions) (watch.I
 	return lw.WatchWithContext(ctx, opts)
 }
 
+// newInformerSource returns a source for an informer. It reads the server itself if lw is known to
+// list a collection, and lists and watches through lw otherwise.
+func newInformerSource(lw cache.ListerWatcher, example runtime.Object) (source.ListerWatcher[tidings.Object], error) {
+	if c, ok := collectionOf(lw); ok {
+		if src, ok := c.source(example); ok {
+			return src, nil
+		}
+	}
+	return newSource(lw, example)
+}
+
 // newSource returns a source that lists and watches through lw. Its objects have the example's type.
 func newSource(lw cache.ListerWatcher, example runtime.Object) (source.ListerWatcher[tidings.Object], error) {
 	if lw == nil {

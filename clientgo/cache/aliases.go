@@ -6,7 +6,6 @@ import (
 	context "context"
 	clientgo "github.com/tidings/tidings/clientgo"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	fields "k8s.io/apimachinery/pkg/fields"
 	labels "k8s.io/apimachinery/pkg/labels"
 	runtime "k8s.io/apimachinery/pkg/runtime"
 	schema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -448,11 +447,6 @@ func NewFakeExpirationStore(keyFunc KeyFunc, deletedKeys chan<- string, expirati
 	return upstream.NewFakeExpirationStore(keyFunc, deletedKeys, expirationPolicy, cacheClock)
 }
 
-// NewFilteredListWatchFromClient calls client-go's NewFilteredListWatchFromClient.
-func NewFilteredListWatchFromClient(c Getter, resource string, namespace string, optionsModifier func(options *metav1.ListOptions)) *ListWatch {
-	return upstream.NewFilteredListWatchFromClient(c, resource, namespace, optionsModifier)
-}
-
 // NewGenericLister calls client-go's NewGenericLister.
 func NewGenericLister(indexer Indexer, resource schema.GroupResource) GenericLister {
 	return upstream.NewGenericLister(indexer, resource)
@@ -495,11 +489,6 @@ func NewInformerWithOptions(options InformerOptions) (Store, Controller) {
 // NewIntegerResourceVersionMutationCache calls client-go's NewIntegerResourceVersionMutationCache.
 func NewIntegerResourceVersionMutationCache(logger klog.Logger, backingCache Store, indexer Indexer, ttl time.Duration, includeAdds bool) MutationCache {
 	return upstream.NewIntegerResourceVersionMutationCache(logger, backingCache, indexer, ttl, includeAdds)
-}
-
-// NewListWatchFromClient calls client-go's NewListWatchFromClient.
-func NewListWatchFromClient(c Getter, resource string, namespace string, fieldSelector fields.Selector) *ListWatch {
-	return upstream.NewListWatchFromClient(c, resource, namespace, fieldSelector)
 }
 
 // NewObjectName calls client-go's NewObjectName.
