@@ -115,6 +115,7 @@ func (c collectionCase) check(t *testing.T, options tidingstest.ServerOptions, r
 		before := len(reads(server))
 		lw := c.newListWatch(restClient(server))
 		mine := cache.NewSharedIndexInformer(lw, &corev1.Pod{}, 0, nil)
+		//lint:ignore SA1019 deprecated functions must work too
 		store, controller := cache.NewInformer(lw, &corev1.Pod{}, 0, kcache.ResourceEventHandlerFuncs{})
 		run(t, mine)
 		run(t, controller)
@@ -182,6 +183,7 @@ func TestNoCollection(t *testing.T) {
 	}{
 		"another list function": {func(lw, _ *kcache.ListWatch) { lw.ListWithContextFunc = one }, 7}, // the watch brings the others
 		"only the function without context": {func(lw, _ *kcache.ListWatch) {
+			//lint:ignore SA1019 deprecated fields must work too
 			lw.ListWithContextFunc, lw.ListFunc = nil, func(o metav1.ListOptions) (runtime.Object, error) {
 				return one(context.Background(), o)
 			}
