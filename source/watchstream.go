@@ -67,7 +67,8 @@ func (s *watchStream[T]) Next(buf []Event[T]) ([]Event[T], error) {
 			return buf, s.end(err)
 		}
 		buf = append(buf, event)
-		if n == maxBatch {
+		// A bookmark ends the batch: a store that is told of versions is told of its version too.
+		if n == maxBatch || event.Type == Bookmark {
 			return buf, nil
 		}
 		select {

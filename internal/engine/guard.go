@@ -110,7 +110,8 @@ func (inf *Informer[T]) heal(m Mutation) {
 		return
 	}
 	for _, p := range inf.parts {
-		if m.Field == "" && p.namespace != "" && p.namespace != m.Key.Namespace || time.Now().Before(p.healNext) {
+		elsewhere := m.Field == "" && p.namespace != "" && p.namespace != m.Key.Namespace
+		if elsewhere || p.unhealable || time.Now().Before(p.healNext) {
 			continue
 		}
 		p.healWait = min(max(2*p.healWait, healEvery), healAtMost)

@@ -73,6 +73,9 @@ type part[T object.Object] struct {
 	// cached object, and healWait the interval before that. Guarded by Informer.mu.
 	healNext time.Time
 	healWait time.Duration
+	// unhealable says that the source is a fake client, which may hand out its own objects: a list
+	// would bring what was written to once more. It is set before the part runs.
+	unhealable bool
 	// unreadable is when a list was last requested because a folded object could not be opened. Guarded by Informer.mu.
 	unreadable time.Time
 }
@@ -118,7 +121,7 @@ func (inf *Informer[T]) newPart(namespace string) (*part[T], error) {
 		Resume: p.resume, OnResume: p.onResume,
 	}
 	if s, ok := src.(interface{ Unnumbered() bool }); ok && s.Unnumbered() {
-		opts.Unnumbered = true
+		opts.Unnumbered, p.unhealable = true, true
 		p.deletions.turnOffForever()
 	}
 	if p.transform != nil {
