@@ -22,7 +22,7 @@ import (
 
 // spending is the model of the memory that decoding a value takes of its object's allowance.
 type spending struct {
-	stored bool // in the table or in a map: strings are not deferred
+	stored bool // in the table, in a map or in an object that shares nothing: strings are not deferred
 	kept   bool // strings point into the encoding
 	shares bool // small numbers are shared
 	times  int  // deferred ones
@@ -108,7 +108,7 @@ func TestMemoryIsCounted(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				s := spending{kept: keeps && len(data) <= maxKept}
+				s := spending{stored: true, kept: keeps && len(data) <= maxKept} // NoSharing defers nothing
 				if want, spent := s.of(reflect.ValueOf(got).Elem()), wire.Allowance(len(data))-d.allowance; spent != want {
 					t.Fatalf("%s, keeping its bytes %t: %d bytes are counted, want %d", typ, keeps, spent, want)
 				}
