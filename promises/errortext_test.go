@@ -403,7 +403,7 @@ func TestNamesOfHandlers(t *testing.T) {
 		inf := start(t, newCluster(), tidings.InformerOptions[pod]{})
 		mustAdd(t, inf, &told{}, tidings.HandlerOptions{})
 		mustAdd(t, inf, &told{}, tidings.HandlerOptions{Name: "mine"})
-		if st := inf.Status().Handlers; len(st) != 2 || st[0].Name != "*tidings_test.told" || st[1].Name != "mine" {
+		if st := inf.Status().Handlers; len(st) != 2 || st[0].Name != "*promises_test.told" || st[1].Name != "mine" {
 			t.Errorf("%+v", st)
 		}
 	})

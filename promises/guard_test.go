@@ -126,6 +126,9 @@ func (w *grumpyWatch) Close() error { return nil }
 // with few objects and few changes. That is found within seconds, and lists put right what was
 // written, whether the guard requested them or the server lost its history.
 func TestWriterInASmallCache(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector reports the write to a cached object itself")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
 		const pods, minutes = 50, 20
@@ -203,6 +206,9 @@ func TestWriterInASmallCache(t *testing.T) {
 // TestOneWriteIsHealed: a single write to an object of a quiet cache is found and put right, and
 // handlers are notified of that.
 func TestOneWriteIsHealed(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector reports the write to a cached object itself")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
 		for i := range 20 {

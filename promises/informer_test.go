@@ -513,9 +513,12 @@ func TestTransform(t *testing.T) {
 		}
 		c.write(newPod("a", "clears"))
 		synctest.Wait()
-		r.want(t, "add a/good@1 initial", "add a/nil@2", "add a/error@3", "add a/panic@4", "add a/clears@5", "update a/clears 5→6")
-		if len(failures) != 5 {
-			t.Errorf("%d failures reported, want 5: %v", len(failures), failures)
+		r.want(t, "add a/good@1 initial", "add a/error@3", "add a/panic@4", "add a/clears@5", "update a/clears 5→6")
+		if st := inf.Status(); st.LeftOut != 1 {
+			t.Errorf("%d objects are left out, want that of which the transform made nil", st.LeftOut)
+		}
+		if len(failures) != 4 {
+			t.Errorf("%d failures reported, want 4: %v", len(failures), failures)
 		}
 		for _, err := range failures {
 			if !errors.Is(err, tidings.ErrTransform) || !strings.Contains(err.Error(), "pods a/") {
@@ -523,13 +526,13 @@ func TestTransform(t *testing.T) {
 			}
 		}
 		text := log.take()
-		if !strings.Contains(text, "transform failed") || !strings.Contains(text, "key=a/nil") {
+		if !strings.Contains(text, "transform failed") || !strings.Contains(text, "key=a/error") {
 			t.Errorf("the log does not say for what the transform failed: %s", text)
 		}
 		if !strings.Contains(text, "only that was put back") || strings.Count(text, "kept as it came") != 1 {
 			t.Errorf("the log does not say that the rest of the transform's work was kept: %s", text)
 		}
-		if err := errors.Join(failures...); !strings.Contains(err.Error(), "it panicked: oh") || !strings.Contains(err.Error(), "nil without an error") {
+		if err := errors.Join(failures...); !strings.Contains(err.Error(), "it panicked: oh") || !strings.Contains(err.Error(), "no\n") {
 			t.Errorf("failures %v: want the reasons", err)
 		}
 		if p, _ := inf.Get(object.Key{Namespace: "a", Name: "clears"}); p.Annotations["transformed"] != "yes" {

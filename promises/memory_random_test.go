@@ -75,7 +75,7 @@ func transform(p pod) (pod, error) {
 	case '1':
 		p.Finalizers = []string{}
 	case '2':
-		return nil, nil
+		return nil, errors.New("no")
 	case '3':
 		panic("not this one")
 	case '4':

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -291,21 +292,23 @@ func endless(t *testing.T, seed uint64, next func(n int) answer) (requests []tim
 type endlessSource struct {
 	*script
 	next     func(n int) answer
+	turns    sync.Mutex // a list may be requested beside a watch
 	requests []time.Time
 }
 
-func (s *endlessSource) turn() {
-	s.script.answers = []answer{s.next(len(s.requests))}
+// turn returns a script for one request.
+func (s *endlessSource) turn() *script {
+	s.turns.Lock()
+	defer s.turns.Unlock()
+	one := &script{answers: []answer{s.next(len(s.requests))}, start: s.start}
 	s.requests = append(s.requests, time.Now())
-	s.lines = nil
+	return one
 }
 
 func (s *endlessSource) List(ctx context.Context, opts source.ListOptions[thing], each func(thing) error) (source.ListResult, error) {
-	s.turn()
-	return s.script.List(ctx, opts, each)
+	return s.turn().List(ctx, opts, each)
 }
 
 func (s *endlessSource) Watch(ctx context.Context, opts source.WatchOptions[thing]) (source.Stream[thing], error) {
-	s.turn()
-	return s.script.Watch(ctx, opts)
+	return s.turn().Watch(ctx, opts)
 }
