@@ -119,7 +119,16 @@ func orEmpty(held map[object.Key]thing) map[object.Key]thing {
 	return held
 }
 
+// noteReuse notes whether a request might reuse objects. A list may be requested beside a watch.
+func (s *script) noteReuse(format string, reuses bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reused = append(s.reused, fmt.Sprintf(format, reuses))
+}
+
 func (s *script) next() answer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if len(s.answers) == 0 {
 		return answer{hang: true}
 	}
@@ -129,7 +138,7 @@ func (s *script) next() answer {
 }
 
 func (s *script) List(ctx context.Context, opts source.ListOptions[thing], each func(thing) error) (source.ListResult, error) {
-	s.reused = append(s.reused, fmt.Sprintf("list:%t", opts.Previous != nil))
+	s.noteReuse("list:%t", opts.Previous != nil)
 	only := ""
 	if opts.Only.Name != "" {
 		only = " only=" + opts.Only.String()
@@ -160,7 +169,7 @@ func (s *script) Watch(ctx context.Context, opts source.WatchOptions[thing]) (so
 	if opts.SendInitialEvents {
 		kind = "watchlist"
 	}
-	s.reused = append(s.reused, fmt.Sprintf("watch:%t", opts.Previous != nil))
+	s.noteReuse("watch:%t", opts.Previous != nil)
 	s.note("%s %q", kind, opts.ResourceVersion)
 	a := s.next()
 	if a.err != nil {
