@@ -21,12 +21,12 @@ type clusterIdentity struct {
 	known string
 }
 
-// clusterOf returns a function that identifies the cluster: by Options.ClusterID, or else by asking
+// clusterOf returns a function that identifies the cluster: by Options.Files.ClusterID, or else by asking
 // the server. It returns nil if there is neither.
 func clusterOf(client *source.Client, opts Options) func(context.Context) (string, error) {
 	switch {
-	case opts.ClusterID != "":
-		return func(context.Context) (string, error) { return "given " + opts.ClusterID, nil }
+	case opts.Files.ClusterID != "":
+		return func(context.Context) (string, error) { return "given " + opts.Files.ClusterID, nil }
 	case client == nil:
 		return nil
 	}

@@ -11,7 +11,7 @@ import (
 // store. The next list and later events correct what differs from the server, as if the edited
 // objects had come from it, and handlers are notified of these differences. An object with the
 // server's uid and resource version is taken for the server's, whatever its contents. An edited
-// informer is not saved any more (Options.Dir).
+// informer is not saved any more (Options.Files.Dir).
 func (inf *SharedInformer[T]) Edit(remove []Key, put []T) {
 	inf.core.Edit(func(txn *store.Txn[T]) {
 		for _, key := range remove {

@@ -62,8 +62,8 @@ func NewInformer[T Object](src source.ListerWatcher[T], opts InformerOptions[T])
 	}
 	goType := reflect.TypeFor[T]().String()
 	scope := scopeOfSource(src)
-	if opts.Dir != "" && opts.Name == "" && scope.Resource.Empty() {
-		return nil, errors.New("new informer: Options.Dir needs a Name for the file, because the source does not declare its resource with a method Scope() source.Scope")
+	if opts.Files.Dir != "" && opts.Name == "" && scope.Resource.Empty() {
+		return nil, errors.New("new informer: Options.Files.Dir needs a Name for the file, because the source does not declare its resource with a method Scope() source.Scope")
 	}
 	opts.Name = cmp.Or(opts.Name, goType)
 	if opts.Recorder != nil {

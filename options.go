@@ -69,35 +69,35 @@ type Options struct {
 	// Seed makes randomness (jitter, watch timeouts) repeatable; 0 means a random seed.
 	Seed uint64
 
-	// Dir is a directory in which informers save their objects, so that the next start needs no
-	// list: readers and handlers get the saved objects immediately, and the watch resumes from
-	// there. It is created if it does not exist. Each cluster needs its own directory; programs may
-	// share one. See docs/memory.md. Empty saves nothing.
-	//
-	// An informer has synced only when the server has confirmed what was in the file and sent what
-	// has changed since. Until then Status and Fresh say that its data come from a file, and how
-	// old they are. A file that is corrupt or belongs to another cluster or other types is
-	// discarded, which is logged. If the server no longer remembers the file's version, the
-	// informer lists again, and only objects that differ are decoded and reported to handlers.
+	// Files are the options of the files in which informers save their objects, so that the next start needs no list.
+	Files Files
+}
+
+// Files are the options of the files in which informers save their objects, so that the next start needs no list: readers
+// and handlers get the saved objects immediately, and the watch resumes from there. See docs/memory.md.
+//
+// An informer has synced only when the server has confirmed what was in the file and sent what has changed since. Until
+// then Status and Fresh say that its data come from a file, and how old they are. A file that is corrupt or belongs to
+// another cluster or other types is discarded, which is logged. If the server no longer remembers the file's version, the
+// informer lists again, and only objects that differ are decoded and reported to handlers.
+type Files struct {
+	// Dir is the directory of the files. It is created if it does not exist. Each cluster needs its own directory;
+	// programs may share one. Empty saves nothing.
 	Dir string
-	// DirKey encrypts the files with AES-256-GCM. It must be at least 32 random bytes, and is
-	// copied. Without a key, whoever can write to Dir decides what informers hold until the server
-	// says otherwise.
-	DirKey []byte
-	// SaveSecrets lets informers of Secrets save theirs too. It needs a DirKey.
-	SaveSecrets bool
-	// SaveEvery is roughly how often changed objects are saved; 0 means 5 minutes. They are also saved when an informer
-	// ends.
-	SaveEvery time.Duration
-	// TransformVersion identifies what the program's transforms do. Change it whenever one of them
-	// changes: files of another version are discarded. Without it, informers with a transform are
-	// not saved.
+	// Key encrypts the files with AES-256-GCM. It must be at least 32 random bytes, and is copied. Without a key, whoever
+	// can write to Dir decides what informers hold until the server says otherwise.
+	Key []byte
+	// Secrets lets informers of Secrets save theirs too. It needs a Key.
+	Secrets bool
+	// Every is roughly how often changed objects are saved; 0 means 5 minutes. They are also saved when an informer ends.
+	Every time.Duration
+	// TransformVersion identifies what the program's transforms do. Change it whenever one of them changes: files of
+	// another version are discarded. Without it, informers with a transform are not saved.
 	TransformVersion string
-	// ClusterID identifies the cluster, so that files of another one are not used. If it is empty,
-	// informers ask the server for the uid of the namespace kube-system before they use a file; if
-	// they cannot get that, they fall back to the server's address and certificate authority. With
-	// a ClusterID, readers get the saved objects even while the server is unreachable. Informers
-	// over sources other than an API server need one.
+	// ClusterID identifies the cluster, so that files of another one are not used. If it is empty, informers ask the
+	// server for the uid of the namespace kube-system before they use a file; if they cannot get that, they fall back to
+	// the server's address and certificate authority. With a ClusterID, readers get the saved objects even while the
+	// server is unreachable. Informers over sources other than an API server need one.
 	ClusterID string
 }
 
@@ -140,7 +140,7 @@ func (o Options) withDefaults() Options {
 	if o.StaleAfter <= 0 {
 		o.StaleAfter = defaultStaleAfter
 	}
-	o.DirKey = slices.Clone(o.DirKey) // the caller may wipe its copy from memory
+	o.Files.Key = slices.Clone(o.Files.Key) // the caller may wipe its copy from memory
 	return o
 }
 
@@ -153,9 +153,9 @@ func (o Options) engine(peers *reflector.Peers, cluster func(context.Context) (s
 	if report := o.OnMutation; report != nil {
 		opts.OnMutation = func(m engine.Mutation) { report(Mutation(m)) }
 	}
-	if o.Dir != "" {
+	if f := o.Files; f.Dir != "" {
 		opts.Files = &engine.FileOptions{
-			Dir: o.Dir, Key: o.DirKey, Every: o.SaveEvery, Secrets: o.SaveSecrets, TransformVersion: o.TransformVersion, Cluster: cluster,
+			Dir: f.Dir, Key: f.Key, Every: f.Every, Secrets: f.Secrets, TransformVersion: f.TransformVersion, Cluster: cluster,
 		}
 	}
 	return opts

@@ -64,15 +64,15 @@ type PartStatus struct {
 	Reflector reflector.Status
 	// Source counts bytes and objects read; zero for sources that do not count.
 	Source source.Stats
-	// File is the state of the file in which the objects are saved; see Options.Dir.
+	// File is the state of the file in which the objects are saved; see Options.Files.Dir.
 	File FileStatus
 	// Audit holds the results of comparing the store with the server; see Options.Audit.
 	Audit AuditStatus
 }
 
-// FileStatus is the state of the file of one list and watch; see Options.Dir.
+// FileStatus is the state of the file of one list and watch; see Options.Files.Dir.
 type FileStatus struct {
-	// Path is empty if nothing is saved; if Options.Dir is set, Err says why.
+	// Path is empty if nothing is saved; if Options.Files.Dir is set, Err says why.
 	Path string
 	// Loaded is how many objects the informer loaded from the file at its start, and AsOf when they
 	// were the server's state. AsOf is the zero time if the informer began with a list.

@@ -60,7 +60,7 @@ func TestDirectory(t *testing.T) {
 		}
 		dir := t.TempDir()
 		for _, loaded := range []int{0, n} {
-			f := clientgo.NewSharedInformerFactory(server.Config(), 0, clientgo.WithOptions(tidings.Options{Dir: dir}))
+			f := clientgo.NewSharedInformerFactory(server.Config(), 0, clientgo.WithOptions(tidings.Options{Files: tidings.Files{Dir: dir}}))
 			maps := f.Core().V1().ConfigMaps()
 			maps.Informer()
 			ctx, cancel := context.WithCancel(t.Context())

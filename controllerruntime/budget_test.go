@@ -122,7 +122,7 @@ func TestRemovedBeforeItRan(t *testing.T) {
 // TestDirectory starts a second cache from the files of the first. Forms, selectors and namespaces have separate files.
 func TestDirectory(t *testing.T) {
 	dir := t.TempDir()
-	inWorld(t, tidings.Options{Dir: dir}, func(w *world) {
+	inWorld(t, tidings.Options{Files: tidings.Files{Dir: dir}}, func(w *world) {
 		w.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system"}})
 		for i := range 150 { // smaller collections are listed anyway
 			w.Create(pod("a", fmt.Sprint(i), "app", "x"))

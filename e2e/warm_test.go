@@ -98,7 +98,7 @@ func awaitForgotten(t *testing.T, client kubernetes.Interface, namespace, versio
 // startSaving runs a program until it and its handler have these versions. It returns its status, and how to end it.
 func startSaving[T tidings.Object](t *testing.T, config *rest.Config, dir, namespace string, want map[tidings.Key]string) (tidings.Status, func()) {
 	t.Helper()
-	f := startFactory(t, config, tidings.Options{Dir: dir, Backoff: quick})
+	f := startFactory(t, config, tidings.Options{Files: tidings.Files{Dir: dir}, Backoff: quick})
 	inf, err := tidings.Informer[T](f, tidings.Scope{Resource: corev1.SchemeGroupVersion.WithResource("configmaps"), Namespaces: []string{namespace}})
 	must(t, err)
 	var seen recorder.Recorder[T]

@@ -64,7 +64,7 @@ func TestClusterWithoutKubeSystem(t *testing.T) {
 func TestClusterIsToldToALogThatPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, opts := saved(t, tidings.Options{}, tidings.Scope{})
-		opts.Logger, opts.Dir = slog.New(panickingLog{slog.DiscardHandler}), t.TempDir()
+		opts.Logger, opts.Files.Dir = slog.New(panickingLog{slog.DiscardHandler}), t.TempDir()
 		for i, want := range []int{0, savedPods, savedPods} {
 			p := addressedAs(t, server, "one.test", opts)
 			p.sync()

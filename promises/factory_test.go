@@ -175,7 +175,7 @@ func TestSourcesAreMadeOnce(t *testing.T) {
 		})
 	})
 	t.Run("an interface", func(t *testing.T) {
-		opts := tidings.Options{MemoryBudget: 1, Dir: t.TempDir(), ClusterID: "one"}
+		opts := tidings.Options{MemoryBudget: 1, Files: tidings.Files{Dir: t.TempDir(), ClusterID: "one"}}
 		sourcesAreMadeOnce(t, opts, func(client *source.Client, scope source.Scope) (source.ListerWatcher[tidings.Object], error) {
 			return source.NewHTTPLike(client, scope, newPod("", ""))
 		})

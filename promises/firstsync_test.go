@@ -33,7 +33,7 @@ func TestFirstSyncIsNotHeldUp(t *testing.T) {
 						for i := range 1200 { // lists take several pages
 							server.Create(newPod([]string{"a", "b"}[i%2], fmt.Sprint("p", i)))
 						}
-						opts := tidings.Options{MemoryBudget: budget, Dir: t.TempDir()}
+						opts := tidings.Options{MemoryBudget: budget, Files: tidings.Files{Dir: t.TempDir()}}
 						for _, run := range []string{"first", "second"} {
 							server.InjectAlways(tidingstest.WatchList, fault)
 							begun := time.Now()

@@ -93,8 +93,9 @@ func (b *budgets) run() {
 		b.spoil()
 	}
 	opts := tidings.Options{
-		Dir: b.dir, MemoryBudget: []int64{0, 1, 300_000, 800_000, 2_000_000, 20_000_000}[b.IntN(6)], NoWatchList: b.IntN(2) == 0, Seed: b.Uint64(),
-		SaveEvery: time.Minute, TransformVersion: "1", PageSize: int64(b.IntN(3) * 200),
+		Files:        tidings.Files{Dir: b.dir, Every: time.Minute, TransformVersion: "1"},
+		MemoryBudget: []int64{0, 1, 300_000, 800_000, 2_000_000, 20_000_000}[b.IntN(6)], NoWatchList: b.IntN(2) == 0, Seed: b.Uint64(),
+		PageSize: int64(b.IntN(3) * 200),
 	}
 	f, err := tidings.NewFactory(b.server.Config(), opts)
 	if err != nil {

@@ -35,7 +35,7 @@ func TestSimilarPods(t *testing.T) {
 			for range 150 {
 				w.write()
 			}
-			opts := tidings.Options{Dir: t.TempDir(), TransformVersion: "mark", Seed: seed | 1}
+			opts := tidings.Options{Files: tidings.Files{Dir: t.TempDir(), TransformVersion: "mark"}, Seed: seed | 1}
 			for range 4 {
 				opts.MemoryBudget = []int64{1, 100_000, 1 << 20, 1 << 30}[w.IntN(4)]
 				opts.NoWatchList = w.IntN(2) == 0

@@ -26,7 +26,7 @@ func TestRecordedInformersFoldAndSave(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := tidings.NewSourceFactory(tidings.Options{MemoryBudget: 1, Dir: t.TempDir(), ClusterID: "one", Recorder: recorder})
+		f := tidings.NewSourceFactory(tidings.Options{MemoryBudget: 1, Files: tidings.Files{Dir: t.TempDir(), ClusterID: "one"}, Recorder: recorder})
 		tidings.SetSource(f, func(scope tidings.Scope, namespace string) (source.ListerWatcher[tidings.Object], error) {
 			return source.NewHTTPLike(client, scope.Source(namespace), newPod("", ""))
 		})

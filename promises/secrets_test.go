@@ -72,7 +72,7 @@ func keepsSecrets(t *testing.T, src unstructuredSource, budget int64) {
 	}
 	dir := t.TempDir()
 	inf, err := tidings.NewInformer(src, tidings.InformerOptions[*unstructured.Unstructured]{
-		Name: "things", Options: tidings.Options{Dir: dir, ClusterID: "one", Recorder: recorder, MemoryBudget: budget},
+		Name: "things", Options: tidings.Options{Files: tidings.Files{Dir: dir, ClusterID: "one"}, Recorder: recorder, MemoryBudget: budget},
 	})
 	if err != nil {
 		t.Fatal(err)

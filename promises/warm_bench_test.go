@@ -73,7 +73,7 @@ func BenchmarkStart(b *testing.B) {
 	}
 	b.Run("list", func(b *testing.B) { report(b, tidings.Options{}, 0) })
 	for name, budget := range map[string]int64{"file": 0, "budget": 64 << 20} {
-		opts := tidings.Options{Dir: b.TempDir(), MemoryBudget: budget}
+		opts := tidings.Options{Files: tidings.Files{Dir: b.TempDir()}, MemoryBudget: budget}
 		st, _ := run(b, opts)
 		b.Run(name, func(b *testing.B) {
 			b.Logf("%d bytes in the file", st.File.SavedBytes)

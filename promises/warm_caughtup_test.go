@@ -24,7 +24,7 @@ func TestSlowChangeHasNotCaughtUp(t *testing.T) {
 				server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
 				server.Create(newPod("shop", "a"))
 				fill(server, "shop")
-				opts := tidings.Options{Dir: t.TempDir(), TransformVersion: "1"}
+				opts := tidings.Options{Files: tidings.Files{Dir: t.TempDir(), TransformVersion: "1"}}
 				var slow time.Duration
 				run := func() {
 					p := &program{t: t}

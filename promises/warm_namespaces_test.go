@@ -29,7 +29,7 @@ func TestNamespaceThatComesBackIsNotReadFromItsFile(t *testing.T) {
 		for i := range others {
 			server.Create(object(fmt.Sprint(i)))
 		}
-		factory, err := tidings.NewFactory(server.Config(), tidings.Options{Dir: t.TempDir(), SaveEvery: 24 * time.Hour})
+		factory, err := tidings.NewFactory(server.Config(), tidings.Options{Files: tidings.Files{Dir: t.TempDir(), Every: 24 * time.Hour}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -26,7 +26,7 @@ func TestObjectsOfAFileThatFitStayOpen(t *testing.T) {
 				for i := range 1500 {
 					server.Create(newPod("a", fmt.Sprint(i)))
 				}
-				opts := tidings.Options{Dir: t.TempDir(), MemoryBudget: 1 << 30}
+				opts := tidings.Options{Files: tidings.Files{Dir: t.TempDir()}, MemoryBudget: 1 << 30}
 				for run := range 2 {
 					told = 0
 					inf := podsOf(t, server, opts)
@@ -66,11 +66,11 @@ func TestFileThatBreaksLateIsShownAsOne(t *testing.T) {
 		for i := range 3000 {
 			server.Create(newPod("a", fmt.Sprint(i)))
 		}
-		opts := tidings.Options{Dir: t.TempDir(), MemoryBudget: 1, ClusterID: "one"}
+		opts := tidings.Options{Files: tidings.Files{Dir: t.TempDir(), ClusterID: "one"}, MemoryBudget: 1}
 		p := startProgram(t, server, opts, tidings.Scope{})
 		p.sync()
 		p.stop()
-		swapObjects(t, onlyFile(t, opts.Dir))
+		swapObjects(t, onlyFile(t, opts.Files.Dir))
 		time.Sleep(time.Hour)
 		server.Partition()
 		p = startProgram(t, server, opts, tidings.Scope{})
@@ -99,7 +99,7 @@ func TestWhatWasNotTransformedIsNotSaved(t *testing.T) {
 		}
 		for _, fails := range []bool{true, false} {
 			inf, err := tidings.NewInformer(c, tidings.InformerOptions[pod]{
-				Name: "pods", Options: tidings.Options{Dir: t.TempDir(), ClusterID: "one", TransformVersion: "1"},
+				Name: "pods", Options: tidings.Options{Files: tidings.Files{Dir: t.TempDir(), ClusterID: "one", TransformVersion: "1"}},
 				Transform: func(p pod) (pod, error) {
 					if fails && p.Name == "5" {
 						return nil, errors.New("not now")
@@ -132,19 +132,19 @@ func TestRemovedDirectoryIsMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
 		server.Create(newPod("a", "p"))
-		opts := tidings.Options{Dir: filepath.Join(t.TempDir(), "cache")}
+		opts := tidings.Options{Files: tidings.Files{Dir: filepath.Join(t.TempDir(), "cache")}}
 		inf := podsOf(t, server, opts)
 		if err := inf.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		if err := os.RemoveAll(opts.Dir); err != nil {
+		if err := os.RemoveAll(opts.Files.Dir); err != nil {
 			t.Fatal(err)
 		}
 		if err := inf.Stop(t.Context()); err != nil {
 			t.Error(err)
 		}
-		onlyFile(t, opts.Dir)
+		onlyFile(t, opts.Files.Dir)
 		if file := inf.Status().Parts[0].File; file.Saves != 2 {
 			t.Errorf("%+v", file)
 		}

@@ -93,7 +93,7 @@ func (r *randomStarts) write() {
 // run runs a program, and checks what it has when it has synced and later.
 func (r *randomStarts) run() bool {
 	r.spoil()
-	opts := tidings.Options{Dir: r.dir, MemoryBudget: r.Int64N(2), Seed: r.Uint64(), NoWatchList: r.IntN(2) == 0, SaveEvery: time.Minute}
+	opts := tidings.Options{Files: tidings.Files{Dir: r.dir, Every: time.Minute}, MemoryBudget: r.Int64N(2), Seed: r.Uint64(), NoWatchList: r.IntN(2) == 0}
 	scope := tidings.Scope{Namespaces: [][]string{nil, {"a"}, {"a", "b"}, {"b", "c"}}[r.IntN(4)]}
 	chaos := r.IntN(4) == 0
 	if chaos {

@@ -32,7 +32,7 @@ func TestLoneInformersOfOtherScopesHaveOtherFiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			opts := tidings.InformerOptions[pod]{Name: "pods", Options: tidings.Options{Dir: t.TempDir(), ClusterID: "one"}}
+			opts := tidings.InformerOptions[pod]{Name: "pods", Options: tidings.Options{Files: tidings.Files{Dir: t.TempDir(), ClusterID: "one"}}}
 			for selector, want := range map[string]int{"": 300, "app=0": 150, "app=1": 150} {
 				scope := source.Scope{Labels: selector}
 				if resource {
@@ -88,7 +88,7 @@ func TestGivenSourcesOfOtherScopesHaveOtherFiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			opts := tidings.Options{Dir: t.TempDir(), ClusterID: "one"}
+			opts := tidings.Options{Files: tidings.Files{Dir: t.TempDir(), ClusterID: "one"}}
 			if recorded {
 				if opts.Recorder, err = recording.NewRecorder(io.Discard, recording.Options{}); err != nil {
 					t.Fatal(err)
@@ -125,8 +125,8 @@ func TestFilesOfSourcesThatTellNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
 		c.write(newPod("a", "p"))
-		opts := tidings.InformerOptions[pod]{Options: tidings.Options{Dir: t.TempDir(), ClusterID: "one"}}
-		if _, err := tidings.NewInformer(c, opts); err == nil || !strings.Contains(err.Error(), "Options.Dir needs a Name") {
+		opts := tidings.InformerOptions[pod]{Options: tidings.Options{Files: tidings.Files{Dir: t.TempDir(), ClusterID: "one"}}}
+		if _, err := tidings.NewInformer(c, opts); err == nil || !strings.Contains(err.Error(), "Options.Files.Dir needs a Name") {
 			t.Errorf("error %v, want one that asks for a name", err)
 		}
 		opts.Name = "pods"

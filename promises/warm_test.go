@@ -172,7 +172,7 @@ func saved(t *testing.T, opts tidings.Options, scope tidings.Scope) (*tidingstes
 		server.Create(newPod("shop", name))
 	}
 	fill(server, "shop")
-	opts.Dir = t.TempDir()
+	opts.Files.Dir = t.TempDir()
 	p := startProgram(t, server, opts, scope)
 	p.sync()
 	p.stop()
@@ -255,11 +255,11 @@ func TestFileWithSwappedObjects(t *testing.T) {
 	withBudgets(t, func(t *testing.T, opts tidings.Options) {
 		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
 		fill(server, "shop", "bar", "inn", "ale")
-		opts.Dir = t.TempDir()
+		opts.Files.Dir = t.TempDir()
 		p := startProgram(t, server, opts, tidings.Scope{})
 		p.sync()
 		p.stop()
-		swapObjects(t, onlyFile(t, opts.Dir))
+		swapObjects(t, onlyFile(t, opts.Files.Dir))
 		server.Delete(server.Objects(podResource)[0])
 
 		p = startProgram(t, server, opts, tidings.Scope{})
@@ -396,7 +396,7 @@ func TestFileOfALostHistory(t *testing.T) {
 				changed := newPod("shop", "b")
 				changed.Labels = map[string]string{"x": "y"}
 				server.Update(changed)
-				opts.Dir = t.TempDir()
+				opts.Files.Dir = t.TempDir()
 				first := startProgram(t, server, opts, tidings.Scope{})
 				first.sync()
 				first.stop()
@@ -433,12 +433,12 @@ func TestFileOfSomethingElse(t *testing.T) {
 		word   string // that tells why; empty where it is another file
 		kept   bool
 	}{
-		{name: "another cluster", opts: tidings.Options{ClusterID: "one"}, change: func(o *tidings.Options, _ *tidings.Scope) { o.ClusterID = "two" }, word: "cluster"},
+		{name: "another cluster", opts: tidings.Options{Files: tidings.Files{ClusterID: "one"}}, change: func(o *tidings.Options, _ *tidings.Scope) { o.Files.ClusterID = "two" }, word: "cluster"},
 		{name: "another trim", change: func(_ *tidings.Options, s *tidings.Scope) { s.Trim = tidings.Trim{tidings.ManagedFields} }},
 		{name: "other labels", change: func(_ *tidings.Options, s *tidings.Scope) { s.Labels = "!x" }},
-		{name: "a key", change: func(o *tidings.Options, _ *tidings.Scope) { o.DirKey = key('k') }, word: "key"},
-		{name: "another key", opts: tidings.Options{DirKey: key('a')}, change: func(o *tidings.Options, _ *tidings.Scope) { o.DirKey = key('b') }, word: "key"},
-		{name: "no key", opts: tidings.Options{DirKey: key('a')}, change: func(o *tidings.Options, _ *tidings.Scope) { o.DirKey = nil }, word: "key"},
+		{name: "a key", change: func(o *tidings.Options, _ *tidings.Scope) { o.Files.Key = key('k') }, word: "key"},
+		{name: "another key", opts: tidings.Options{Files: tidings.Files{Key: key('a')}}, change: func(o *tidings.Options, _ *tidings.Scope) { o.Files.Key = key('b') }, word: "key"},
+		{name: "no key", opts: tidings.Options{Files: tidings.Files{Key: key('a')}}, change: func(o *tidings.Options, _ *tidings.Scope) { o.Files.Key = nil }, word: "key"},
 		{name: "empty", spoil: func(t *testing.T, path string) { rewrite(t, path, func([]byte) []byte { return nil }) }, word: "broken"},
 		{name: "cut off", spoil: func(t *testing.T, path string) { rewrite(t, path, func(b []byte) []byte { return b[:len(b)/2] }) }, word: "broken"},
 		{name: "a bit flipped", spoil: func(t *testing.T, path string) {
@@ -458,7 +458,7 @@ func TestFileOfSomethingElse(t *testing.T) {
 					tt.change(&opts, &scope)
 				}
 				if tt.spoil != nil {
-					tt.spoil(t, onlyFile(t, opts.Dir))
+					tt.spoil(t, onlyFile(t, opts.Files.Dir))
 				}
 				p := startProgram(t, server, opts, scope)
 				p.sync()
@@ -473,7 +473,7 @@ func TestFileOfSomethingElse(t *testing.T) {
 				if tt.word != "" && !strings.Contains(st.Discarded.Error(), tt.word) {
 					t.Errorf("the reason is %q, want a word on %q", st.Discarded, tt.word)
 				}
-				if left, err := os.ReadDir(opts.Dir); err != nil || (len(left) > 0) != (tt.word == "" || tt.kept) {
+				if left, err := os.ReadDir(opts.Files.Dir); err != nil || (len(left) > 0) != (tt.word == "" || tt.kept) {
 					t.Errorf("the directory has %v, %v; want no file that cannot be used", left, err)
 				}
 				p.stop()
@@ -514,7 +514,7 @@ func rewrite(t *testing.T, path string, change func([]byte) []byte) {
 // TestClusterIsAsked compares the uid of kube-system.
 func TestClusterIsAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		opts := tidings.Options{Dir: t.TempDir()}
+		opts := tidings.Options{Files: tidings.Files{Dir: t.TempDir()}}
 		run := func(uid string) (*tidingstest.Server, tidings.FileStatus) {
 			server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
 			kubeSystem(server, uid)
@@ -538,7 +538,7 @@ func TestClusterIsAsked(t *testing.T) {
 // TestServedWhileTheServerIsDown reads saved objects, and checks that they are reported as old.
 func TestServedWhileTheServerIsDown(t *testing.T) {
 	withBudgets(t, func(t *testing.T, opts tidings.Options) {
-		opts.ClusterID = "one"
+		opts.Files.ClusterID = "one"
 		server, opts := saved(t, opts, tidings.Scope{})
 		server.Stop()
 		time.Sleep(time.Hour)
@@ -588,28 +588,28 @@ func TestSecretsAreNotSaved(t *testing.T) {
 			}
 			return inf.Status().Parts[0].File, f.Shutdown(context.Background())
 		}
-		opts := tidings.Options{Dir: t.TempDir()}
+		opts := tidings.Options{Files: tidings.Files{Dir: t.TempDir()}}
 		if st, err := run(opts); err != nil || st.Path != "" || st.Err == nil {
 			t.Errorf("without a word: %+v, %v", st, err)
 		}
-		if entries, _ := os.ReadDir(opts.Dir); len(entries) != 0 {
+		if entries, _ := os.ReadDir(opts.Files.Dir); len(entries) != 0 {
 			t.Errorf("Secrets were saved in %v", entries)
 		}
-		opts.SaveSecrets = true
+		opts.Files.Secrets = true
 		if _, err := run(opts); err == nil || !strings.Contains(err.Error(), "key") {
 			t.Errorf("Secrets without a key: %v", err)
 		}
-		opts.DirKey = []byte("short")
+		opts.Files.Key = []byte("short")
 		if _, err := run(opts); err == nil || !strings.Contains(err.Error(), "32") {
 			t.Errorf("a short key: %v", err)
 		}
-		opts.DirKey = key('k')
+		opts.Files.Key = key('k')
 		for _, loaded := range []int{0, 1} {
 			if st, err := run(opts); err != nil || st.Loaded != loaded {
 				t.Errorf("Secrets with a key: %+v, %v", st, err)
 			}
 		}
-		data, err := os.ReadFile(onlyFile(t, opts.Dir))
+		data, err := os.ReadFile(onlyFile(t, opts.Files.Dir))
 		if err != nil || strings.Contains(string(data), "canary") || strings.Contains(string(data), "shop") {
 			t.Errorf("the file of Secrets is readable: %v", err)
 		}
@@ -629,7 +629,7 @@ func TestAloneInformersOfOtherScopes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
 		c.write(newPod("shop", "a"))
-		opts := tidings.Options{Dir: t.TempDir(), ClusterID: "one", Logger: slog.New(slog.DiscardHandler)}
+		opts := tidings.Options{Files: tidings.Files{Dir: t.TempDir(), ClusterID: "one"}, Logger: slog.New(slog.DiscardHandler)}
 		scope := source.Scope{Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}}
 		for i, tt := range []struct {
 			labels string
@@ -664,7 +664,7 @@ func TestTransformedObjectsNeedAVersion(t *testing.T) {
 		run := func(opts tidings.Options) (st tidings.FileStatus, transformed int) {
 			inf, err := tidings.NewInformer[pod](c, tidings.InformerOptions[pod]{Options: opts, Name: "pods", Transform: func(p pod) (pod, error) {
 				transformed++
-				p.Labels = map[string]string{"by": opts.TransformVersion}
+				p.Labels = map[string]string{"by": opts.Files.TransformVersion}
 				return p, nil
 			}})
 			if err == nil {
@@ -676,7 +676,7 @@ func TestTransformedObjectsNeedAVersion(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if p, ok := inf.Get(object.Key{Namespace: "shop", Name: "a"}); !ok || p.Labels["by"] != opts.TransformVersion {
+			if p, ok := inf.Get(object.Key{Namespace: "shop", Name: "a"}); !ok || p.Labels["by"] != opts.Files.TransformVersion {
 				t.Errorf("the store has %v", p)
 			}
 			if err := inf.Stop(t.Context()); err != nil {
@@ -685,27 +685,27 @@ func TestTransformedObjectsNeedAVersion(t *testing.T) {
 			return inf.Status().Parts[0].File, transformed
 		}
 		var log bytes.Buffer
-		opts := tidings.Options{Dir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(&log, nil))}
+		opts := tidings.Options{Files: tidings.Files{Dir: t.TempDir()}, Logger: slog.New(slog.NewTextHandler(&log, nil))}
 		defer func() {
-			if text := log.String(); !strings.Contains(text, "the objects are not saved") || !strings.Contains(text, "Options.TransformVersion") {
+			if text := log.String(); !strings.Contains(text, "the objects are not saved") || !strings.Contains(text, "Options.Files.TransformVersion") {
 				t.Errorf("the log does not say why nothing is saved: %s", text)
 			}
 		}()
 		if st, _ := run(opts); st.Path != "" || st.Err == nil || !strings.Contains(st.Err.Error(), "TransformVersion") {
 			t.Errorf("without a version: %+v", st)
 		}
-		opts.TransformVersion = "v1"
+		opts.Files.TransformVersion = "v1"
 		if st, _ := run(opts); st.Path != "" || st.Err == nil || !strings.Contains(st.Err.Error(), "ClusterID") {
 			t.Errorf("without a cluster: %+v", st)
 		}
-		opts.ClusterID = "one"
+		opts.Files.ClusterID = "one"
 		if st, n := run(opts); st.Saves != 1 || n != 1 {
 			t.Errorf("the first time: %+v, %d transformed", st, n)
 		}
 		if st, n := run(opts); st.Loaded != 1 || st.Discarded != nil {
 			t.Errorf("the second time: %+v, %d transformed", st, n)
 		}
-		opts.TransformVersion = "v2"
+		opts.Files.TransformVersion = "v2"
 		if st, n := run(opts); st.Loaded != 0 || st.Discarded == nil || n != 1 {
 			t.Errorf("another version: %+v, %d transformed", st, n)
 		}
@@ -716,7 +716,7 @@ func TestTransformedObjectsNeedAVersion(t *testing.T) {
 func TestNamespacesOfFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
-		opts := tidings.Options{Dir: t.TempDir()}
+		opts := tidings.Options{Files: tidings.Files{Dir: t.TempDir()}}
 		for _, ns := range []string{"a", "b", "c"} {
 			server.Create(newPod(ns, "p"))
 			server.Create(newPod(ns, "q"))
@@ -755,10 +755,10 @@ func TestKeyIsCopied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, opts := saved(t, tidings.Options{}, tidings.Scope{})
 		for _, want := range []int{0, savedPods} {
-			opts.DirKey = key('k')
+			opts.Files.Key = key('k')
 			p := startProgram(t, server, opts, tidings.Scope{})
 			if want == 0 {
-				clear(opts.DirKey)
+				clear(opts.Files.Key)
 			}
 			p.sync()
 			server.Create(newPod("shop", fmt.Sprint("more-", want)))
@@ -773,8 +773,8 @@ func TestKeyIsCopied(t *testing.T) {
 // TestUnwritableDirectory continues without files, and reports that.
 func TestUnwritableDirectory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server, opts := saved(t, tidings.Options{SaveEvery: time.Minute}, tidings.Scope{})
-		opts.Dir = onlyFile(t, opts.Dir) // a file, which nobody can make files in
+		server, opts := saved(t, tidings.Options{Files: tidings.Files{Every: time.Minute}}, tidings.Scope{})
+		opts.Files.Dir = onlyFile(t, opts.Files.Dir) // a file, which nobody can make files in
 		p := startProgram(t, server, opts, tidings.Scope{})
 		p.sync()
 		time.Sleep(10 * time.Minute)
@@ -794,7 +794,7 @@ func TestSavesNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := tidingstest.NewServer(t, tidingstest.ServerOptions{BookmarkInterval: 24 * time.Hour})
 		server.Create(newPod("shop", "a"))
-		opts := tidings.Options{Dir: t.TempDir(), SaveEvery: time.Hour}
+		opts := tidings.Options{Files: tidings.Files{Dir: t.TempDir(), Every: time.Hour}}
 		p := startProgram(t, server, opts, tidings.Scope{})
 		p.sync()
 		time.Sleep(5 * time.Hour)
@@ -810,7 +810,7 @@ func TestSavesNowAndThen(t *testing.T) {
 		if st := p.file(); st.Saves != 2 {
 			t.Errorf("nothing new at the end, and the status is %+v", st)
 		}
-		info, err := os.Stat(onlyFile(t, opts.Dir))
+		info, err := os.Stat(onlyFile(t, opts.Files.Dir))
 		if err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("mode %v, %v", info.Mode(), err)
 		}

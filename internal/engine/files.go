@@ -125,10 +125,10 @@ func (inf *Informer[T]) newFiles() (*files[T], error) {
 }
 
 var (
-	errSecret    = fmt.Errorf("%w: Secrets are saved only if that is asked for (Options.SaveSecrets)", errNotSaved)
+	errSecret    = fmt.Errorf("%w: Secrets are saved only if that is asked for (Options.Files.Secrets)", errNotSaved)
 	errUnknown   = fmt.Errorf("%w: nobody knows whether the objects are Secrets: their source does not tell the resource (by a method Scope() source.Scope)", errNotSaved)
-	errTransform = fmt.Errorf("%w: there is a transform, and no name for what it does (Options.TransformVersion)", errNotSaved)
-	errCluster   = fmt.Errorf("%w: nobody knows of which cluster the objects are (Options.ClusterID)", errNotSaved)
+	errTransform = fmt.Errorf("%w: there is a transform, and no name for what it does (Options.Files.TransformVersion)", errNotSaved)
+	errCluster   = fmt.Errorf("%w: nobody knows of which cluster the objects are (Options.Files.ClusterID)", errNotSaved)
 )
 
 // cluster returns an identifier of the cluster. The request may run user code: a panic becomes an error.

@@ -96,7 +96,7 @@ func (r *run) informerOptions(purpose string) tidings.Options {
 		options.MemoryBudget = 1 + random.Int64N(20_000)
 	}
 	if r.config.Mode == Warm {
-		options.Dir, options.SaveEvery = r.dir, time.Duration(1+random.IntN(60))*time.Second
+		options.Files.Dir, options.Files.Every = r.dir, time.Duration(1+random.IntN(60))*time.Second
 	}
 	return options
 }

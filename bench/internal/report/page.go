@@ -130,7 +130,7 @@ const (
 		"in one list. For comparison, the generated decoder reads their bytes in the same order, in the same process, so that the collector runs for both after as much\n" +
 		"garbage; these bytes are not on the Go heap, which they would make five times as large. All of this is done twice, in turn. A budget too small for the packed\n" +
 		"bytes cannot be kept; the target then counts as *reported* if the status says so.\n\n"
-	aboutWarm = "The same pods with `Options.Dir`: one process saves them when it ends; another starts from the saved files, with nothing changed on the server, and is\n" +
+	aboutWarm = "The same pods with `Options.Files.Dir`: one process saves them when it ends; another starts from the saved files, with nothing changed on the server, and is\n" +
 		"measured. client-go's figures are those of its start with a list. Tidings has synced once the server has confirmed the saved state: here because its version has not\n" +
 		"moved; on a busy cluster it would have moved, and sync takes 200 ms of silence on the watch. Bytes are those on the connection, including encryption. A handler of keys, such as\n" +
 		"a work queue's Add, needs no objects, so without an index none is opened; it is compared with the same client-go figures, with objects and an index.\n" +
