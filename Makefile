@@ -80,7 +80,7 @@ fuzz: ## every fuzz target for FUZZTIME each
 
 SEEDS ?= 200
 simulate: ## SEEDS simulated runs of informers, controllers and managers against a server that misbehaves; TIDINGS_SEED=N is the first seed
-	@cd internal/simulation && GOGC=400 $(GO) test -run '^TestSimulate$$' -count=1 -timeout 0 -args -steps 300 -seeds $(SEEDS)
+	@cd internal/simulation && GOGC=400 $(GO) test -tags assertions -run '^TestSimulate$$' -count=1 -timeout 0 -args -steps 300 -seeds $(SEEDS)
 
 simulate-mutants: ## breaks the code on purpose, one change after the other, and shows that the simulation finds each
 	cd internal/simulation && GOGC=400 $(GO) test -v -run '^TestMutants$$' -count=1 -timeout 0 -args -mutants

@@ -22,6 +22,10 @@ func (s Snapshot[T]) ResourceVersionIn(namespace string) string {
 	return s.snap.ResourceVersionIn(namespace)
 }
 
+// Check returns an error if the snapshot contradicts itself: an index that lacks an object, a count that is wrong, keys out
+// of order. It opens and reads everything, and is meant for tests.
+func (s Snapshot[T]) Check() error { return s.snap.Check() }
+
 // Len returns the number of objects.
 func (s Snapshot[T]) Len() int { return s.snap.Len() }
 

@@ -3,6 +3,7 @@ package deltafifo
 import (
 	"time"
 
+	"github.com/tidings/tidings/internal/assert"
 	"github.com/tidings/tidings/object"
 )
 
@@ -76,6 +77,7 @@ func isOlder[T object.Object](a, b T) bool {
 }
 
 func (e *mergedDelta[T]) mergeDeleted(d *object.Delta[T]) {
+	assert.Reached("a queue merges a deletion")
 	switch {
 	case e.deleted != nil:
 		e.Delta, e.deleted = *e.deleted, nil

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tidings/tidings/internal/assert"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
 )
@@ -129,6 +130,7 @@ func (r *Reflector[T]) firstPage(ctx context.Context) (*firstPage[T], error) {
 
 // continueList goes on with a list of which there is the first page, in place of the WatchList.
 func (r *Reflector[T]) continueList(page *firstPage[T]) {
+	assert.Reached("a list overtakes a WatchList")
 	r.closeStream()
 	r.list.restart()
 	r.list.recent = true

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tidings/tidings/internal/assert"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
 )
@@ -50,6 +51,7 @@ func (r *Reflector[T]) behind(version string) bool {
 // serverBehind handles a response that is older than what was already seen; recent says that the most recent state was
 // requested. The response is rejected, unless that has gone on for rewrittenAfter.
 func (r *Reflector[T]) serverBehind(version string, recent bool) {
+	assert.Reached("the server is behind what was seen")
 	r.mostRecent = true
 	err := behindError{version, r.last}
 	switch {
@@ -65,6 +67,7 @@ func (r *Reflector[T]) serverBehind(version string, recent bool) {
 
 // historyRewritten forgets the version seen, and relists.
 func (r *Reflector[T]) historyRewritten(err rewrittenError) {
+	assert.Reached("the history was rewritten")
 	r.last, r.mostRecent = "", false
 	r.history = history{rewritten: true}
 	r.status.rewrites.Add(1)

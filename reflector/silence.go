@@ -3,6 +3,7 @@ package reflector
 import (
 	"time"
 
+	"github.com/tidings/tidings/internal/assert"
 	"github.com/tidings/tidings/source"
 )
 
@@ -76,6 +77,7 @@ func (r *Reflector[T]) noteWatchEnd(w *watching[T], stalled bool) {
 
 // listDeaf lists because watches do not bring what the server has. A WatchList would be a watch, too.
 func (r *Reflector[T]) listDeaf() {
+	assert.Reached("watches bring nothing while the server has more")
 	r.listMethod.next = true
 	r.logRarely(slogWarn, "watches do not bring what the server has; everything is listed",
 		"resource_version", r.last, "server_resource_version", r.status.lead.newest())
@@ -132,6 +134,7 @@ func (r *Reflector[T]) extendWatch(batch []source.Event[T]) {
 
 // stalled records that a watch was abandoned because it was silent.
 func (r *Reflector[T]) stalled() {
+	assert.Reached("a watch went silent")
 	r.status.stalls.Add(1)
 	r.logRarely(slogWarn, "the watch went silent; another one is opened", "silent_for", time.Since(r.status.get(&r.status.lastContact)).Round(time.Second))
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/tidings/tidings/internal/assert"
 	"github.com/tidings/tidings/source"
 )
 
@@ -65,6 +66,7 @@ func (m *listMethod) paged(now time.Time) bool {
 
 // fallBack switches to paged lists.
 func (r *Reflector[T]) fallBack() {
+	assert.Reached("lists replace the WatchList")
 	until := time.Now().Add(watchListAgain)
 	if r.listMethod.faster {
 		r.opts.Peers.noteListsFaster(r.opts.Resource.Group, until)

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tidings/tidings/deltafifo"
+	"github.com/tidings/tidings/internal/assert"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/store"
 )
@@ -263,6 +264,7 @@ func (a *applying[T]) delta(d object.Delta[T], notes []object.Delta[T]) []object
 	version := d.Object.GetResourceVersion()
 	if !exists {
 		if a.deletions.isStale(d.Key, version) {
+			assert.Reached("an event is older than its object's deletion")
 			a.txn.Remove(d.Key)
 			return notes
 		}
@@ -278,10 +280,12 @@ func (a *applying[T]) delta(d object.Delta[T], notes []object.Delta[T]) []object
 		a.deletions.turnOffForever()
 	}
 	if repeated || a.deletions.isOlder(version, have) {
+		assert.Reached("an event repeats what the store has")
 		a.txn.PutBack(held)
 		return notes
 	}
 	if recreated {
+		assert.Reached("an object was recreated, and its deletion not seen")
 		return append(notes,
 			object.Delta[T]{Type: object.Deleted, Key: d.Key, Object: a.before(&held), FinalStateUnknown: true},
 			object.Delta[T]{Type: object.Added, Key: d.Key, Object: d.Object})
@@ -302,6 +306,7 @@ func (a *applying[T]) delete(d object.Delta[T], notes []object.Delta[T]) []objec
 	a.deletions.record(d.Key, version)
 	held, exists := a.txn.Held(d.Key)
 	if exists && a.deletions.isOlder(version, held.ResourceVersion()) {
+		assert.Reached("a deletion is older than the object")
 		return notes
 	}
 	if a.leftOut != nil {

@@ -44,8 +44,11 @@ func (v *native[T]) status() tidings.Status          { return v.inf.Status() }
 func (v *native[T]) scope() scope                    { return v.what }
 
 func (v *native[T]) objects() map[object.Key]object.Object {
-	all := map[object.Key]object.Object{}
-	for key, o := range v.inf.Snapshot().All() {
+	all, snap := map[object.Key]object.Object{}, v.inf.Snapshot()
+	if err := snap.Check(); err != nil {
+		v.r.diverge("the snapshot contradicts itself: %v", err)
+	}
+	for key, o := range snap.All() {
 		all[key] = o
 	}
 	return all

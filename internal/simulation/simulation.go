@@ -192,6 +192,8 @@ func (r *run) step(ctx context.Context) {
 	case n == 21:
 		r.credentials.change(time.Duration(r.random.IntN(5000)) * time.Millisecond)
 		r.countFault("new token")
+	case n == 22:
+		r.holdBack()
 	default:
 		r.schedule(r.world.write())
 		r.report.Writes++
@@ -209,6 +211,23 @@ func (r *run) burst() {
 	for range writes {
 		r.schedule(r.world.write())
 		time.Sleep(time.Millisecond)
+	}
+	r.report.Writes += writes
+}
+
+// holdBack lets the next watches bring nothing for minutes, as behind a proxy that buffers, while the server changes.
+func (r *run) holdBack() {
+	const watches, writes = 12, 40
+	if r.random.IntN(4) > 0 {
+		return
+	}
+	r.countFault("watches held back")
+	for range watches {
+		r.server.Inject(tidingstest.Watch, tidingstest.Fault{End: tidingstest.Stall})
+	}
+	for range writes {
+		r.schedule(r.world.write())
+		time.Sleep(10 * time.Second)
 	}
 	r.report.Writes += writes
 }

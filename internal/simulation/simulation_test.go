@@ -90,6 +90,9 @@ func TestSimulate(t *testing.T) {
 	after := measure()
 	fmt.Printf("%sgoroutines: %d before, %d after; heap: %d KiB before, %d KiB after\n", &all, before.goroutines, after.goroutines, before.heap>>10, after.heap>>10)
 	after.compare(t, before)
+	if !*first || !failed.Load() {
+		fmt.Printf("rare branches:\n%s", requireBranches(t))
+	}
 }
 
 // footprint is the number of goroutines and the memory of the process.
