@@ -1,5 +1,5 @@
 GO ?= go
-.PHONY: build test test-short lint licenses compat vuln demo up bench bench-million bench-quick reliability soak state-metrics upstream suites mutants simulate simulate-mutants fuzz clean
+.PHONY: build test test-short lint licenses compat vuln demo demo-serve up bench bench-million bench-quick reliability soak state-metrics upstream suites mutants simulate simulate-mutants fuzz clean
 
 build: ## compile every module
 	@.ci/each all $(GO) build -o /dev/null ./...
@@ -29,6 +29,10 @@ vuln: ## known vulnerabilities in what is called; needs the vulnerability databa
 demo: ## the main job on the embedded control plane; ends by itself
 	@echo "Compiling the demo; the first time that takes a minute or two."
 	$(GO) run ./examples/demo
+
+demo-serve: ## two read replicas in front of the embedded control plane, killed under informers; ends by itself
+	@echo "Compiling the demo; the first time that takes a minute or two."
+	cd serve && $(GO) run ./demo
 
 up: ## keep a control plane running and print how to use it
 	$(GO) run ./examples/up
