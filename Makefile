@@ -1,5 +1,5 @@
 GO ?= go
-.PHONY: build test test-short lint licenses compat vuln demo demo-serve up bench bench-million bench-quick reliability soak state-metrics upstream suites mutants simulate simulate-mutants fuzz clean
+.PHONY: build test test-short lint licenses compat vuln demo demo-serve up bench bench-million bench-quick bench-serve reliability soak state-metrics upstream suites mutants simulate simulate-mutants fuzz clean
 
 build: ## compile every module
 	@.ci/each all $(GO) build -o /dev/null ./...
@@ -46,6 +46,10 @@ bench-million: ## a million pods in one process with a memory budget; client-go'
 
 bench-quick: ## the same with small numbers, into a temporary folder, to see that it works
 	cd bench && $(GO) run ./cmd/bench -quick -o $$(mktemp -d)/RESULTS.md
+
+BENCHSERVE ?= -o ../bench/SERVE.md
+bench-serve: ## a read replica beside the real kube-apiserver, into bench/SERVE.md; BENCHSERVE has flags, such as "-quick"
+	cd serve && $(GO) run ./bench $(BENCHSERVE)
 
 STATEMETRICS ?=
 state-metrics: ## a program like kube-state-metrics on client-go's informers and on ours, into bench/STATEMETRICS.md

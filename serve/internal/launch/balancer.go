@@ -5,6 +5,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // Balancer has one address for several servers, as a Service has: each new connection goes to the next server that
@@ -12,6 +13,7 @@ import (
 type Balancer struct {
 	listener net.Listener
 	work     sync.WaitGroup
+	received atomic.Int64
 
 	mu      sync.Mutex // guards the fields below
 	servers []string
@@ -39,6 +41,21 @@ func (b *Balancer) Replace(servers ...string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.servers = slices.Clone(servers)
+}
+
+// Received returns how many bytes the servers have sent.
+func (b *Balancer) Received() int64 { return b.received.Load() }
+
+// counting counts what is written.
+type counting struct {
+	io.Writer
+	n *atomic.Int64
+}
+
+func (c counting) Write(p []byte) (int, error) {
+	n, err := c.Writer.Write(p)
+	c.n.Add(int64(n))
+	return n, err
 }
 
 // Cut breaks all connections.
@@ -104,7 +121,7 @@ func (b *Balancer) copyBoth(client, server net.Conn) {
 	defer b.remove(client, server)
 	var back sync.WaitGroup
 	back.Go(func() {
-		_, _ = io.Copy(client, server) // how it ended is the peers' concern
+		_, _ = io.Copy(counting{client, &b.received}, server) // how it ended is the peers' concern
 		client.Close()
 	})
 	_, _ = io.Copy(server, client)
