@@ -24,8 +24,12 @@ var controllers = []string{
 // kubernetesFolders are the folders of Kubernetes that its controllers and their tests need.
 var kubernetesFolders = []string{"api", "build", "cmd", "pkg", "plugin", "test", "third_party"}
 
-// controllersBelow is the path below which the controllers are.
-const controllersBelow = "k8s.io/kubernetes/pkg/controller/"
+const (
+	// controllerPackage is the package that the controllers share; they are below it.
+	controllerPackage = "k8s.io/kubernetes/pkg/controller"
+	// shared is what the suite calls that package.
+	shared = "."
+)
 
 // kubernetesFlags are flags of the go command for the controllers.
 var kubernetesFlags = []string{"-mod=mod"}
@@ -51,7 +55,7 @@ func prepareKubernetes(ctx context.Context, o *Options, w *workspace) ([]testPac
 	if err != nil {
 		return nil, err
 	}
-	const uses = "package module\n\nimport (\n\t_ \"github.com/tidings/tidings/clientgo/informers\"\n\t_ \"" + controllersBelow + "replicaset\"\n)\n"
+	const uses = "package module\n\nimport (\n\t_ \"github.com/tidings/tidings/clientgo/informers\"\n\t_ \"" + controllerPackage + "/replicaset\"\n)\n"
 	if err := w.write(uses, "module", "module.go"); err != nil {
 		return nil, err
 	}
@@ -96,13 +100,13 @@ func replaceInControllers(o *Options, folder string) error {
 // listControllers lists the selected packages that have tests.
 func listControllers(ctx context.Context, o *Options, w *workspace, module string) ([]testPackage, error) {
 	const list = `{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}`
-	out, err := goCommand(ctx, module, slices.Concat([]string{"list"}, kubernetesFlags, []string{"-f", list, controllersBelow + "..."})...)
+	out, err := goCommand(ctx, module, slices.Concat([]string{"list"}, kubernetesFlags, []string{"-f", list, controllerPackage + "/..."})...)
 	if err != nil {
 		return nil, err
 	}
 	var packages []testPackage
 	for _, path := range strings.Fields(string(out)) {
-		name := strings.TrimPrefix(path, controllersBelow)
+		name := controllerName(path)
 		if o.selectsController(name) {
 			packages = append(packages, testPackage{
 				name: name, path: path, module: module, folder: w.path("kubernetes", "pkg", "controller", filepath.FromSlash(name)),
@@ -114,6 +118,14 @@ func listControllers(ctx context.Context, o *Options, w *workspace, module strin
 		return nil, fmt.Errorf("no controller is one of %q", o.Packages)
 	}
 	return packages, nil
+}
+
+// controllerName returns what the suite calls a package.
+func controllerName(path string) string {
+	if path == controllerPackage {
+		return shared
+	}
+	return strings.TrimPrefix(path, controllerPackage+"/")
 }
 
 // everything selects all packages.
