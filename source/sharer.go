@@ -1,11 +1,11 @@
 package source
 
 import (
-	"errors"
 	"reflect"
 	"sync"
 
 	"github.com/tidings/tidings/internal/wire"
+	"github.com/tidings/tidings/internal/wire/intern"
 	"github.com/tidings/tidings/object"
 )
 
@@ -29,18 +29,24 @@ type Sharer[T object.Object] struct {
 
 // typeSharer is a Sharer of objects of one type.
 type typeSharer[T object.Object] struct {
+	intern *intern.Interner // of structs; nil for unstructured objects
+
 	codec   *Codec[T]
 	decoder wire.Decoder[T]
 }
 
 // Share returns a copy of obj that shares equal parts with objects that it returned earlier, and
-// with previous, an earlier version of it or the zero T. It keeps no reference to obj. It returns
-// obj itself if its type shares nothing, as structs for custom resources do, or if encoding it
-// would lose information.
+// with previous, an earlier version of it or the zero T. It keeps no reference to obj, except for
+// parts that cannot be copied: interfaces, and types that have unexported fields or decode
+// themselves. It returns obj itself if its own type is such a type, or if it is unstructured and
+// cannot be encoded.
 func (s *Sharer[T]) Share(obj, previous T) T {
 	of := s.forType(reflect.TypeOf(obj))
 	if of == nil {
 		return obj
+	}
+	if of.intern != nil {
+		return s.copied(of.intern, obj, previous)
 	}
 	s.sharing.Lock()
 	defer s.sharing.Unlock()
@@ -49,11 +55,24 @@ func (s *Sharer[T]) Share(obj, previous T) T {
 	}
 	shared, buf, err := of.share(s.buf[:0], obj, previous)
 	s.buf = buf
-	if errors.Is(err, ErrLossy) {
-		shared, err = of.shareWithEmpty(s.buf[:0], obj, previous)
-	}
 	if err != nil {
 		return obj
+	}
+	return shared
+}
+
+// copied returns a copy of a struct.
+func (s *Sharer[T]) copied(by *intern.Interner, obj, previous T) T {
+	if object.IsNil(obj) {
+		return obj
+	}
+	s.sharing.Lock()
+	shared, stray := by.Copy(reflect.ValueOf(obj), reflect.ValueOf(previous)).Interface().(T), by.TakeStray()
+	s.sharing.Unlock()
+	if s.OnStrayWrite != nil {
+		for _, field := range stray {
+			s.OnStrayWrite(field)
+		}
 	}
 	return shared
 }
@@ -67,7 +86,7 @@ func (s *Sharer[T]) Recheck() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, of := range s.types {
-		if of != nil {
+		if of != nil && of.decoder != nil {
 			of.decoder.Recheck()
 		}
 	}
@@ -78,7 +97,13 @@ func (s *Sharer[T]) SharedBytes() (bytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, of := range s.types {
-		if of != nil {
+		switch {
+		case of == nil:
+		case of.intern != nil:
+			s.sharing.Lock()
+			bytes += int64(of.intern.Stats().TableBytes)
+			s.sharing.Unlock()
+		default:
 			stats := of.decoder.Stats()
 			bytes += int64(stats.TableBytes + stats.PlanBytes)
 		}
@@ -102,15 +127,21 @@ func (s *Sharer[T]) forType(typ reflect.Type) *typeSharer[T] {
 }
 
 func (s *Sharer[T]) newType(typ reflect.Type) *typeSharer[T] {
+	if formOf(typ) != unstructuredForm {
+		if typ == nil || typ.Kind() != reflect.Pointer || !intern.CanShare(typ.Elem()) {
+			return nil
+		}
+		return &typeSharer[T]{intern: intern.New(s.MaxSharedBytes)}
+	}
 	codec, err := newEncoder[T](typ)
-	if err != nil || !codec.envelope && formOf(typ) != unstructuredForm {
+	if err != nil {
 		return nil
 	}
 	decoder, err := codec.newDecoder(wire.Options{MaxTableBytes: s.MaxSharedBytes, OnStrayWrite: s.OnStrayWrite})
 	if err != nil {
 		return nil
 	}
-	return &typeSharer[T]{codec, decoder}
+	return &typeSharer[T]{codec: codec, decoder: decoder}
 }
 
 // share encodes obj into buf, and decodes it.
@@ -127,46 +158,4 @@ func (of *typeSharer[T]) share(buf []byte, obj, previous T) (shared T, used []by
 		setTypeMeta(shared, kind)
 	}
 	return shared, buf, err
-}
-
-// shareWithEmpty is share for a struct with lists and maps that are empty but not nil, which an
-// encoding does not tell apart. Transforms leave such maps behind when they delete the last
-// annotation. It only handles those in the struct itself, which the result does not share.
-func (of *typeSharer[T]) shareWithEmpty(buf []byte, obj, previous T) (shared T, err error) {
-	without := reflect.New(of.codec.typ)
-	without.Elem().Set(reflect.ValueOf(obj).Elem())
-	empty := clearEmpty(nil, nil, without.Elem())
-	if empty == nil {
-		return shared, ErrLossy
-	}
-	if shared, _, err = of.share(buf, without.Interface().(T), previous); err != nil {
-		return shared, err
-	}
-	for _, index := range empty {
-		switch field := reflect.ValueOf(shared).Elem().FieldByIndex(index); field.Kind() {
-		case reflect.Map:
-			field.Set(reflect.MakeMap(field.Type()))
-		default:
-			field.Set(reflect.MakeSlice(field.Type(), 0, 0))
-		}
-	}
-	return shared, nil
-}
-
-// clearEmpty sets the empty lists and maps of a struct, and of structs in it, to nil. It appends
-// their indexes to empty; v is the field at index path of the whole.
-func clearEmpty(empty [][]int, path []int, v reflect.Value) [][]int {
-	for i := range v.NumField() {
-		index := append(path[:len(path):len(path)], i)
-		switch field := v.Field(i); field.Kind() {
-		case reflect.Struct:
-			empty = clearEmpty(empty, index, field)
-		case reflect.Map, reflect.Slice:
-			if field.Len() == 0 && !field.IsNil() && field.CanSet() {
-				field.SetZero()
-				empty = append(empty, index)
-			}
-		}
-	}
-	return empty
 }

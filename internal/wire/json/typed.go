@@ -14,11 +14,13 @@ import (
 
 	"github.com/tidings/tidings/internal/redact"
 	"github.com/tidings/tidings/internal/wire"
+	"github.com/tidings/tidings/internal/wire/intern"
 )
 
 // Typed is a wire.Decoder for Go structs: a user's types for custom resources,
 // metav1.PartialObjectMetadata, or built-in types from a server that answers in JSON. Create one
-// with NewTyped. It shares nothing, so its objects may be written to.
+// with NewTyped. Objects share the parts in which they are equal, and are read-only, unless
+// Options.NoSharing is set; see package intern.
 type Typed[T runtime.Object] struct {
 	elem reflect.Type
 	// largest is the size of the largest struct that an object can hold any number of.
@@ -27,10 +29,13 @@ type Typed[T runtime.Object] struct {
 	mu    sync.Mutex // guards what follows; only Stats ever waits for it
 	cut   cutter
 	stats wire.Stats
+	// intern is nil if objects share nothing.
+	intern       *intern.Interner
+	onStrayWrite func(field string)
 }
 
 // NewTyped returns a decoder for T, which must be a pointer to a struct. It returns an error if T
-// is not, or if a path in opts.Trim is invalid. The sharing options have no effect.
+// is not, or if a path in opts.Trim is invalid.
 func NewTyped[T runtime.Object](opts wire.Options) (*Typed[T], error) {
 	return NewTypedAs[T](reflect.TypeFor[T](), opts)
 }
@@ -45,7 +50,11 @@ func NewTypedAs[T runtime.Object](pointer reflect.Type, opts wire.Options) (*Typ
 	if err != nil {
 		return nil, err
 	}
-	return &Typed[T]{elem: pointer.Elem(), largest: largestOf(pointer.Elem()), cut: cutter{trim: trim}}, nil
+	d := &Typed[T]{elem: pointer.Elem(), largest: largestOf(pointer.Elem()), cut: cutter{trim: trim}, onStrayWrite: opts.OnStrayWrite}
+	if !opts.NoSharing && !opts.KeepBytes && intern.CanShare(d.elem) {
+		d.intern = intern.New(opts.MaxTableBytes)
+	}
+	return d, nil
 }
 
 // largestParts caches the results of largestOf: a program has many decoders of few types.
@@ -84,18 +93,34 @@ var errNoObject = errors.New("got another value instead of an object")
 
 // Decode decodes one object as sigs.k8s.io/json does: names are case-sensitive, unknown ones are
 // skipped, and the last of duplicates wins. The kind is not checked. Anything but a JSON object is
-// an error, null included. The previous version is not used.
-func (d *Typed[T]) Decode(data []byte, _ T) (object T, err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	object, err = d.decode(data)
+// an error, null included.
+func (d *Typed[T]) Decode(data []byte, previous T) (object T, err error) {
+	object, stray, err := d.decodeLocked(data, previous)
+	if d.onStrayWrite != nil {
+		for _, field := range stray {
+			d.onStrayWrite(field)
+		}
+	}
 	if err != nil {
 		var zero T
 		return zero, fmt.Errorf("decode JSON object into %s: %w", d.elem, redact.Decoding(err))
 	}
+	return object, nil
+}
+
+func (d *Typed[T]) decodeLocked(data []byte, previous T) (object T, stray []string, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if object, err = d.decode(data); err != nil {
+		return object, nil, err
+	}
+	if d.intern != nil {
+		d.intern.Share(reflect.ValueOf(object), reflect.ValueOf(previous))
+		stray = d.intern.TakeStray()
+	}
 	d.stats.Objects++
 	d.stats.Bytes += uint64(len(data))
-	return object, nil
+	return object, stray, nil
 }
 
 // decode turns a panic, for example in a type's own UnmarshalJSON, into an error.
@@ -142,17 +167,23 @@ func (d *Typed[T]) checkExpansion(text []byte) error {
 	return nil
 }
 
-// Recheck implements wire.Decoder. There is nothing to verify.
+// Recheck implements wire.Decoder. There is nothing to do: parts are compared each time.
 func (d *Typed[T]) Recheck() {}
 
 // Peek implements wire.Decoder.
 func (d *Typed[T]) Peek(data []byte) (wire.Meta, bool) { return peek(data) }
 
-// Stats implements wire.Decoder. Only Objects and Bytes are counted.
+// Stats implements wire.Decoder. Fields are not counted.
 func (d *Typed[T]) Stats() wire.Stats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.stats
+	stats := d.stats
+	if d.intern != nil {
+		shared := d.intern.Stats()
+		stats.Lookups, stats.Hits, stats.SharedBytes, stats.Corrupted = shared.Lookups, shared.Hits, shared.SharedBytes, shared.Corrupted
+		stats.TableBytes, stats.TableEntries = shared.TableBytes, shared.TableEntries
+	}
+	return stats
 }
 
 // cutter removes trimmed fields from a document before it is decoded.
