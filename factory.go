@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"github.com/tidings/tidings/internal/budget"
 	"github.com/tidings/tidings/internal/engine"
 	"github.com/tidings/tidings/reflector"
 	"github.com/tidings/tidings/source"
@@ -27,7 +28,7 @@ type Factory struct {
 	cluster func(context.Context) (string, error) // nil if the cluster cannot be identified
 	peers   *reflector.Peers
 	opts    Options
-	memory  *engine.Memory // nil without a budget
+	memory  *budget.Budget // nil without a budget
 
 	mu      sync.Mutex
 	sources map[reflect.Type]any // a SourceFunc[T] by T
@@ -173,7 +174,7 @@ func newShared[T Object](f *Factory, key informerKey, t target, opts UnsharedOpt
 	}}
 	memory := f.memory
 	if t.budget > 0 {
-		memory = engine.NewMemory(t.budget, f.opts.Logger)
+		memory = budget.New(t.budget, f.opts.Logger)
 	}
 	options := f.opts.engine(f.peers, f.cluster)
 	options.OnError = callBoth(options.OnError, opts.OnError)
@@ -219,7 +220,7 @@ func withFirst[T Object](namespace string, first source.ListerWatcher[T], newSou
 func sourceFor[T Object](f *Factory, t target, given SourceFunc[T]) func(namespace string) (source.ListerWatcher[T], error) {
 	client, recorder := f.client, f.opts.Recorder
 	scope := t.scope()
-	scope.maxObjectBytes, scope.maxSharedBytes = f.opts.MaxObjectBytes, engine.SharedBytes(cmp.Or(t.budget, f.opts.MemoryBudget))
+	scope.maxObjectBytes, scope.maxSharedBytes = f.opts.MaxObjectBytes, budget.SharedBytes(cmp.Or(t.budget, f.opts.MemoryBudget))
 	return func(namespace string) (src source.ListerWatcher[T], err error) {
 		sourceScope := scope.Source(namespace)
 		switch {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/tidings/tidings/internal/budget"
 	"github.com/tidings/tidings/internal/engine"
 	"github.com/tidings/tidings/reflector"
 	"github.com/tidings/tidings/source/recording"
@@ -116,11 +117,11 @@ type Mutation struct {
 }
 
 // memory returns the budget in the engine's form, nil if there is none, or an error if it is negative.
-func (o Options) memory() (*engine.Memory, error) {
+func (o Options) memory() (*budget.Budget, error) {
 	if o.MemoryBudget <= 0 {
 		return nil, checkBudget("Options", o.MemoryBudget)
 	}
-	return engine.NewMemory(o.MemoryBudget, o.Logger), nil
+	return budget.New(o.MemoryBudget, o.Logger), nil
 }
 
 func checkBudget(owner string, budget int64) error {

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"weak"
 
+	"github.com/tidings/tidings/internal/budget"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
 	"github.com/tidings/tidings/store"
@@ -48,32 +49,20 @@ const (
 	arrivalsShare = 8
 	// recentShare: folded objects that are open because they were read may take 1/recentShare of the budget.
 	recentShare = 32
-	// sharedShare: tables of shared parts may take 1/sharedShare of the budget each, in the source
-	// of each namespace and once more for opened objects, but at least minShared.
-	sharedShare = 48
-	minShared   = 128 << 10
 )
-
-// SharedBytes returns how much memory a source may use for tables of shared parts under this budget; 0 for its default.
-func SharedBytes(budget int64) int {
-	if budget <= 0 {
-		return 0
-	}
-	return int(max(minShared, budget/sharedShare))
-}
 
 // maxShared returns how much memory a part may use for tables of shared parts; 0 for the default.
 func (inf *Informer[T]) maxShared() int {
 	if inf.cfg.Memory == nil {
 		return 0
 	}
-	return SharedBytes(inf.cfg.Memory.budget)
+	return budget.SharedBytes(inf.cfg.Memory.Bytes())
 }
 
 // budgeted is the additional state of an informer with a memory budget.
 type budgeted[T object.Object] struct {
 	inf     *Informer[T]
-	memory  *Memory
+	memory  *budget.Budget
 	codec   *source.Codec[T] // nil if nothing can be folded
 	noCodec error            // why codec is nil
 
@@ -107,17 +96,17 @@ type budgeted[T object.Object] struct {
 }
 
 // useMemory makes the informer keep to a budget.
-func (inf *Informer[T]) useMemory(memory *Memory) {
+func (inf *Informer[T]) useMemory(memory *budget.Budget) {
 	b := &budgeted[T]{inf: inf, memory: memory}
 	typ := inf.objectType()
-	if b.codec, b.noCodec = source.NewCodecAs[T](typ, SharedBytes(memory.budget)); b.noCodec == nil {
+	if b.codec, b.noCodec = source.NewCodecAs[T](typ, budget.SharedBytes(memory.Bytes())); b.noCodec == nil {
 		inf.writer.UseCodec(b.codec, typ)
 	}
 	inf.budget = b
-	memory.addAccount(b)
+	memory.Add(b)
 }
 
-func (b *budgeted[T]) accountName() string { return b.inf.cfg.Name }
+func (b *budgeted[T]) Name() string { return b.inf.cfg.Name }
 
 // closeAccount closes the account of an informer that has ended.
 func (b *budgeted[T]) closeAccount() {
@@ -125,7 +114,7 @@ func (b *budgeted[T]) closeAccount() {
 	b.closed = true
 	used := b.used.Swap(0)
 	b.mu.Unlock()
-	b.memory.removeAccount(b, used)
+	b.memory.Remove(b, used)
 }
 
 // note remembers which objects changed, and enforces the budget. No lock is held.
@@ -146,13 +135,13 @@ func (b *budgeted[T]) note(notes []object.Delta[T]) {
 		}
 	}
 	b.mu.Unlock()
-	b.measure()
-	b.memory.settle()
+	b.Measure()
+	b.memory.Settle()
 }
 
 // weigh measures one of weighEvery objects. If it is large, weigh returns the memory of all like it, otherwise 0.
 func (b *budgeted[T]) weigh(o T) float64 {
-	if size := meanOf([]T{o}); size >= largeFactor*b.meanSize() {
+	if size := budget.MeanOf([]T{o}); size >= largeFactor*b.meanSize() {
 		return weighEvery * size
 	}
 	return 0
@@ -191,7 +180,7 @@ func (b *budgeted[T]) keepArrivalsOpen(a *store.Arrivals[T]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.arrivals = append(b.arrivals, open)
-	for room := float64(b.memory.budget / arrivalsShare); len(b.arrivals) > 1 && float64(b.openForHandlers())*b.meanSize() > room; {
+	for room := float64(b.memory.Bytes() / arrivalsShare); len(b.arrivals) > 1 && float64(b.openForHandlers())*b.meanSize() > room; {
 		b.releaseArrivals(1)
 	}
 }
@@ -223,8 +212,8 @@ func (b *budgeted[T]) forgetArrivals(open *openArrivals[T]) {
 	}
 }
 
-// measure implements account.
-func (b *budgeted[T]) measure() int64 {
+// Measure implements budget.Account.
+func (b *budgeted[T]) Measure() int64 {
 	snap := b.inf.store.Snapshot()
 	st := snap.FoldStats()
 	if b.sample(snap, st) {
@@ -237,17 +226,17 @@ func (b *budgeted[T]) measure() int64 {
 	}
 	open := float64(st.Open+st.Recent+b.inf.guard.sampler.Held()+b.openForHandlers()) * b.meanSize()
 	now := st.Bytes + st.TemplateBytes + int64(open) + int64(snap.Len())*perObject + int64(st.IndexEntries)*perEntry + b.gathered.Load() + b.shared + int64(len(b.changed))*perChanged
-	used := b.memory.used.Add(now - b.used.Swap(now))
-	left := b.memory.budget - b.memory.slack() - (used - int64(open) - st.TemplateBytes) // for what need not be folded; with more, folding would never end
+	used := b.memory.Change(now - b.used.Swap(now))
+	left := b.memory.Bytes() - b.memory.Slack() - (used - int64(open) - st.TemplateBytes) // for what need not be folded; with more, folding would never end
 	b.inf.store.KeepTemplates(max(left-left/32, b.leastTemplates()))
 	return now
 }
 
 // leastTemplates is what decoded templates may always take.
-func (b *budgeted[T]) leastTemplates() int64 { return b.memory.budget / recentShare }
+func (b *budgeted[T]) leastTemplates() int64 { return b.memory.Bytes() / recentShare }
 
-// spare implements account.
-func (b *budgeted[T]) spare() int64 {
+// Spare implements budget.Account.
+func (b *budgeted[T]) Spare() int64 {
 	return max(0, b.inf.store.Snapshot().FoldStats().TemplateBytes-b.leastTemplates())
 }
 
@@ -258,7 +247,7 @@ func (b *budgeted[T]) meanSize() float64 { return math.Float64frombits(b.mean.Lo
 func (b *budgeted[T]) sample(snap *store.Snapshot[T], st store.FoldStats) (due bool) {
 	b.mu.Lock()
 	after := max(resampleAfter, b.objects/resampleShare)
-	due = st.Open > b.sampled+b.sampled/2 || b.changes > after || st.Opens > b.opens+uint64(after) || snap.Len() > b.objects+b.objects/2 || b.large > float64(max(minLarge, b.memory.budget/largeShare))
+	due = st.Open > b.sampled+b.sampled/2 || b.changes > after || st.Opens > b.opens+uint64(after) || snap.Len() > b.objects+b.objects/2 || b.large > float64(max(minLarge, b.memory.Bytes()/largeShare))
 	if due {
 		b.sampled, b.objects, b.opens, b.changes, b.large = st.Open, snap.Len(), st.Opens, 0, 0
 	}
@@ -278,7 +267,7 @@ func (b *budgeted[T]) sample(snap *store.Snapshot[T], st store.FoldStats) (due b
 // scaleTemplates adjusts the estimate for decoded templates to a measured sample.
 func (b *budgeted[T]) scaleTemplates() {
 	objects, guessed := b.inf.store.SampleTemplates(templateSample)
-	if size := sizeWithoutText(objects); size > 0 && guessed > 0 {
+	if size := budget.SizeWithoutText(objects); size > 0 && guessed > 0 {
 		b.inf.store.ScaleTemplates(float64(size) / float64(guessed))
 	}
 }
@@ -302,12 +291,7 @@ func (b *budgeted[T]) sharedBytes() (bytes int64) {
 // entries take more, which shows once some have been measured.
 func (b *budgeted[T]) fits(objects int, encoded int64) bool {
 	open := max(2*encoded+int64(objects)<<10, int64(b.meanSize()*float64(objects)))
-	return b.memory.used.Load()+open <= b.memory.budget-b.memory.budget/4
-}
-
-// meanOf returns the mean size of objects.
-func meanOf[T any](objects []T) float64 {
-	return max(1, float64(sizeOf(objects))/float64(len(objects)))
+	return b.memory.Used()+open <= b.memory.Bytes()-b.memory.Bytes()/4
 }
 
 // setMean sets the size of an open object to the mean of these.
@@ -315,23 +299,23 @@ func (b *budgeted[T]) setMean(objects []T) {
 	if len(objects) == 0 {
 		return
 	}
-	mean := meanOf(objects)
+	mean := budget.MeanOf(objects)
 	b.mean.Store(math.Float64bits(mean))
-	b.inf.store.KeepRecent(int(float64(b.memory.budget/recentShare) / mean))
+	b.inf.store.KeepRecent(int(float64(b.memory.Bytes()/recentShare) / mean))
 }
 
-// openBytes implements account.
-func (b *budgeted[T]) openBytes() int64 {
+// OpenBytes implements budget.Account.
+func (b *budgeted[T]) OpenBytes() int64 {
 	st := b.inf.store.Snapshot().FoldStats()
 	return int64(float64(st.Open-st.Unfoldable) * b.meanSize())
 }
 
-// fold implements account.
-func (b *budgeted[T]) fold(all bool, enough func() bool) {
+// Fold implements budget.Account.
+func (b *budgeted[T]) Fold(all bool, enough func() bool) {
 	b.mu.Lock()
 	b.releaseArrivals(len(b.arrivals))
 	b.mu.Unlock()
-	b.measure()
+	b.Measure()
 	if enough() {
 		return
 	}
@@ -358,7 +342,7 @@ func (b *budgeted[T]) fold(all bool, enough func() bool) {
 // packAgain repacks all objects whose dictionaries few others need, to free these, if they take enough memory.
 func (b *budgeted[T]) packAgain() {
 	st := b.inf.store.Snapshot().FoldStats()
-	if st.StaleBytes <= b.memory.budget/staleShare {
+	if st.StaleBytes <= b.memory.Bytes()/staleShare {
 		return
 	}
 	var next object.Key
@@ -370,8 +354,8 @@ func (b *budgeted[T]) packAgain() {
 	}
 }
 
-// repack implements account.
-func (b *budgeted[T]) repack(enough func() bool) (more bool) {
+// Repack implements budget.Account.
+func (b *budgeted[T]) Repack(enough func() bool) (more bool) {
 	if b.repackFrom == (object.Key{}) {
 		b.mu.Lock()
 		due := b.single >= b.inf.store.Snapshot().Len()/repackShare
@@ -413,7 +397,7 @@ func (b *budgeted[T]) apply(cold *store.Cold[T]) {
 	if cold.Len() > 0 {
 		b.inf.applyFold(cold)
 	}
-	b.measure()
+	b.Measure()
 }
 
 func (inf *Informer[T]) applyFold(cold *store.Cold[T]) {
@@ -452,15 +436,15 @@ func (inf *Informer[T]) memoryStatus(snap *store.Snapshot[T]) MemoryStatus {
 	}
 	st := snap.FoldStats()
 	status := MemoryStatus{
-		Budget: b.memory.budget, Bytes: b.measure(), Open: st.Open, Folded: st.Folded, Unfoldable: st.Unfoldable, Reason: st.Reason,
+		Budget: b.memory.Bytes(), Bytes: b.Measure(), Open: st.Open, Folded: st.Folded, Unfoldable: st.Unfoldable, Reason: st.Reason,
 		OpenBytes: int64(float64(st.Open+st.Recent) * b.meanSize()), FoldedBytes: st.Bytes, EncodedBytes: st.EncodedBytes, Opens: st.Opens,
 	}
 	if b.noCodec != nil {
 		status.Unfoldable, status.Reason = st.Open, b.noCodec.Error()
 	}
-	status.Used = b.memory.used.Load()
-	if problem := b.memory.problem.Load(); problem != nil && status.Used > status.Budget { // otherwise an informer has ended since
-		status.Problem = *problem
+	status.Used = b.memory.Used()
+	if status.Used > status.Budget { // otherwise an informer has ended since
+		status.Problem = b.memory.Problem()
 	}
 	return status
 }

@@ -30,7 +30,7 @@ func TestSharedBytesCount(t *testing.T) {
 		o.ResourceVersion = "5"
 		bytes := func(src source.ListerWatcher[settings]) (int64, *Informer[settings]) {
 			inf := New(Config[settings]{Name: "configmaps", Namespaces: []string{""}, Options: Options{Logger: slog.New(slog.DiscardHandler), NoWatchList: true},
-				Memory: NewMemory(1<<30, slog.New(slog.DiscardHandler)), NewSource: func(string) (source.ListerWatcher[settings], error) { return src, nil }})
+				Memory: newBudget(1 << 30), NewSource: func(string) (source.ListerWatcher[settings], error) { return src, nil }})
 			if err := inf.Start(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -100,7 +100,7 @@ func TestBudgetOfATypeThatCannotBeFolded(t *testing.T) {
 			src.items = append(src.items, o)
 		}
 		inf := New(Config[object.Object]{Name: "anything", Namespaces: []string{""}, Options: Options{Logger: slog.New(slog.DiscardHandler), NoWatchList: true},
-			Memory: NewMemory(1, slog.New(slog.DiscardHandler)), NewSource: func(string) (source.ListerWatcher[object.Object], error) { return untyped{src}, nil }})
+			Memory: newBudget(1), NewSource: func(string) (source.ListerWatcher[object.Object], error) { return untyped{src}, nil }})
 		if err := inf.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -130,7 +130,7 @@ func TestBudgetOfATypeThatIsTold(t *testing.T) {
 			src.items = append(src.items, o)
 		}
 		inf := New(Config[object.Object]{Name: "anything", Namespaces: []string{""}, Options: Options{Logger: slog.New(slog.DiscardHandler), NoWatchList: true},
-			Type: reflect.TypeFor[settings](), Memory: NewMemory(1, slog.New(slog.DiscardHandler)),
+			Type: reflect.TypeFor[settings](), Memory: newBudget(1),
 			NewSource: func(string) (source.ListerWatcher[object.Object], error) { return untyped{src}, nil }})
 		if err := inf.Start(t.Context()); err != nil {
 			t.Fatal(err)
@@ -144,15 +144,6 @@ func TestBudgetOfATypeThatIsTold(t *testing.T) {
 	})
 }
 
-// TestSharedBytesOfABudget: a source gets a small share of it, but enough to be useful.
-func TestSharedBytesOfABudget(t *testing.T) {
-	for budget, want := range map[int64]int{-1: 0, 0: 0, 1: minShared, sharedShare * minShared: minShared, sharedShare << 20: 1 << 20} {
-		if got := SharedBytes(budget); got != want {
-			t.Errorf("%d of %d, want %d", got, budget, want)
-		}
-	}
-}
-
 // TestWhatCounts: objects, their places in the store, and the entries of indexes.
 func TestWhatCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -160,8 +151,8 @@ func TestWhatCounts(t *testing.T) {
 		inf.cfg.NoMutationGuard = true
 		startIt(t, inf)
 		before := inf.Status().Memory
-		if got, want := before.Bytes-before.OpenBytes, inf.budget.sharedBytes()+100*perObject; got != want || before.OpenBytes < 100*2000 || inf.budget.openBytes() != before.OpenBytes {
-			t.Errorf("%d bytes beside %d of open objects, want %d; %d can be folded", got, before.OpenBytes, want, inf.budget.openBytes())
+		if got, want := before.Bytes-before.OpenBytes, inf.budget.sharedBytes()+100*perObject; got != want || before.OpenBytes < 100*2000 || inf.budget.OpenBytes() != before.OpenBytes {
+			t.Errorf("%d bytes beside %d of open objects, want %d; %d can be folded", got, before.OpenBytes, want, inf.budget.OpenBytes())
 		}
 		inf.AddIndex("both", func(o settings) []string { return []string{"a", o.Name} })
 		if grown := inf.Status().Memory.Bytes - before.Bytes; grown != 200*perEntry {
@@ -181,7 +172,7 @@ func TestChangedKeysAreKept(t *testing.T) {
 	}
 	txn.Commit()
 	inf.budget.note(notes)
-	inf.budget.fold(true, func() bool { return inf.store.Snapshot().FoldStats().Folded > 0 })
+	inf.budget.Fold(true, func() bool { return inf.store.Snapshot().FoldStats().Folded > 0 })
 	if n := len(inf.budget.changed); n != 2*foldBatch {
 		t.Errorf("%d keys are left after the first %d", n, foldBatch)
 	}
@@ -248,7 +239,7 @@ func TestNeighborsArePackedTogetherAgain(t *testing.T) {
 		{changes: n/repackShare - 1},
 	} {
 		b.note(make([]object.Delta[settings], step.changes))
-		more := b.repack(func() bool { return step.enough })
+		more := b.Repack(func() bool { return step.enough })
 		now := packedBytes(inf)
 		if more != step.more || (now < last) != step.saves {
 			t.Errorf("step %d: more %t, from %d bytes to %d; want %t, and saves %t", i, more, last, now, step.more, step.saves)
@@ -281,13 +272,13 @@ func TestWhatIsUsedIsTheSum(t *testing.T) {
 		txn.Set(keyOf(i), o)
 	}
 	txn.Commit()
-	used := b.measure()
+	used := b.Measure()
 	each := b.meanSize()
 	grown := func(what string, want float64) {
 		t.Helper()
 		before := used
-		if used = b.measure(); math.Abs(float64(used-before)-want) > 1 || b.memory.used.Load() != used {
-			t.Errorf("%s: %d bytes more, %d in all by the budget and %d by the account, want %.0f more", what, used-before, b.memory.used.Load(), used, want)
+		if used = b.Measure(); math.Abs(float64(used-before)-want) > 1 || b.memory.Used() != used {
+			t.Errorf("%s: %d bytes more, %d in all by the budget and %d by the account, want %.0f more", what, used-before, b.memory.Used(), used, want)
 		}
 	}
 	grown("nothing", 0)
@@ -302,7 +293,7 @@ func TestWhatIsUsedIsTheSum(t *testing.T) {
 	b.changed = append(b.changed, keyOf(1), keyOf(2))
 	grown("keys of changes", 2*perChanged)
 	inf.applyFold(inf.store.PackKeys([]object.Key{keyOf(0), keyOf(1)}, true))
-	used = b.measure()
+	used = b.Measure()
 	runtime.GC() // otherwise they are still open
 	runtime.GC()
 	inf.store.Snapshot().Get(keyOf(0))
@@ -347,7 +338,7 @@ func TestSizesAreMeasuredAgain(t *testing.T) {
 	}
 	add(40, true)
 	add(60, false)
-	b.measure()
+	b.Measure()
 	for _, step := range []struct {
 		name string
 		act  func()
@@ -381,7 +372,7 @@ func TestSizesAreMeasuredAgain(t *testing.T) {
 		size += 10_000
 		put(99) // an open one
 		step.act()
-		b.measure()
+		b.Measure()
 		if measured := b.meanSize() != before; measured != step.want {
 			t.Errorf("%s: measured %t, want %t", step.name, measured, step.want)
 		}
@@ -465,7 +456,7 @@ func TestArrivalsStayOpenWithinTheirShare(t *testing.T) {
 			}
 		}
 	}
-	b.fold(false, func() bool { return true })
+	b.Fold(false, func() bool { return true })
 	for at, a := range all {
 		if a.Open() > 0 {
 			t.Errorf("batch %d is open although memory is short", at)
@@ -562,11 +553,11 @@ func TestStaleDictionariesGo(t *testing.T) {
 	if all == 0 {
 		t.Fatal("there is no stale dictionary: the test does not test what it should")
 	}
-	b.memory.budget = all * staleShare
+	moveBudget(b, all*staleShare)
 	if b.packAgain(); stale() != all {
 		t.Errorf("stale dictionaries take %d bytes, and %d would do", stale(), all)
 	}
-	b.memory.budget -= staleShare
+	moveBudget(b, b.memory.Bytes()-staleShare)
 	if b.packAgain(); stale() != 0 {
 		t.Errorf("stale dictionaries take %d bytes of %d still", stale(), all)
 	}
@@ -601,9 +592,9 @@ func TestBudgetIsKeptByHand(t *testing.T) {
 		}
 		kept := func(what string, want bool) {
 			t.Helper()
-			used, problem := inf.budget.memory.used.Load(), inf.budget.memory.problem.Load()
-			if (used <= budget) != want || (problem == nil) != want {
-				t.Errorf("%s: %d bytes are used of %d, problem: %t", what, used, budget, problem != nil)
+			used, problem := inf.budget.memory.Used(), inf.budget.memory.Problem()
+			if (used <= budget) != want || (problem == "") != want {
+				t.Errorf("%s: %d bytes are used of %d, problem: %t", what, used, budget, problem != "")
 			}
 		}
 		put(2000, true)
@@ -653,7 +644,7 @@ func TestNoMoreIsFoldedThanMust(t *testing.T) {
 	for range 2 { // the second has nothing to do
 		inf.budget.note(notes)
 		st := inf.store.Snapshot().FoldStats()
-		if used := inf.budget.memory.used.Load(); st.Open < n/4 || st.Folded < foldBatch || used > inf.budget.memory.budget || used < inf.budget.memory.budget/2 {
+		if used := inf.budget.memory.Used(); st.Open < n/4 || st.Folded < foldBatch || used > inf.budget.memory.Bytes() || used < inf.budget.memory.Bytes()/2 {
 			t.Errorf("%d open and %d folded objects take %d bytes", st.Open, st.Folded, used)
 		}
 	}
@@ -688,12 +679,11 @@ func TestOpenedObjectsThatNobodyHoldsTakeNothing(t *testing.T) {
 		return held
 	}
 	held := readAll()
-	b.measure()
-	most := b.measure() // now that their sizes are known
-	b.memory.budget = most - n*20
-	b.memory.limit.Store(b.memory.budget)
+	b.Measure()
+	most := b.Measure() // now that their sizes are known
+	moveBudget(b, most-n*20)
 	b.note(nil)
-	if now := inf.Status().Memory; now.Used <= b.memory.budget || now.Problem == "" || len(held) != n {
+	if now := inf.Status().Memory; now.Used <= b.memory.Bytes() || now.Problem == "" || len(held) != n {
 		t.Errorf("%d bytes are used while somebody holds %d objects, %d before, and there is no problem", now.Used, len(held), most)
 	}
 	runtime.KeepAlive(held)
@@ -703,4 +693,38 @@ func TestOpenedObjectsThatNobodyHoldsTakeNothing(t *testing.T) {
 	}
 	inf.Halt(nil)
 	<-inf.done
+}
+
+// TestProblemEndsWithTheInformer that caused it, although the others have no changes.
+func TestProblemEndsWithTheInformer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		large := manySettings(1000)
+		for _, o := range large {
+			o.Labels = map[string]string{} // not nil, which no encoding says
+		}
+		some := withBudget(1<<20, &answering{items: manySettings(50)})
+		many := New(Config[settings]{
+			Name: "many", Namespaces: []string{""}, Options: Options{Logger: slog.New(slog.DiscardHandler), NoWatchList: true}, Memory: some.budget.memory,
+			NewSource: func(string) (source.ListerWatcher[settings], error) { return &answering{items: large}, nil },
+		})
+		for _, inf := range []*Informer[settings]{some, many} {
+			if err := inf.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		if st := some.Status().Memory; !strings.Contains(st.Problem, "many ") || st.Used < 2<<20 {
+			t.Errorf("%+v, want a problem", st)
+		}
+		many.Halt(nil)
+		<-many.done
+		if st := some.Status().Memory; st.Problem != "" || st.Used != st.Bytes || st.Used > 1<<20 || st.Used == 0 {
+			t.Errorf("%+v, want no problem any more", st)
+		}
+		some.Halt(nil)
+		<-some.done
+		if st := some.Status().Memory; st.Used != 0 || st.Bytes != 0 || st.Problem != "" {
+			t.Errorf("%+v in the end", st)
+		}
+	})
 }

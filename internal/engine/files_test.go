@@ -44,7 +44,7 @@ func newSaved(tb testing.TB, dir string, folding bool) (*Informer[settings], *pa
 		Files:  &FileOptions{Dir: dir, Cluster: func(context.Context) (string, error) { return "test", nil }},
 	}})
 	if folding {
-		inf.useMemory(NewMemory(1, slog.New(slog.DiscardHandler)))
+		inf.useMemory(newBudget(1))
 	}
 	var err error
 	if inf.files, err = inf.newFiles(); err != nil || inf.files.disabledReason != nil {

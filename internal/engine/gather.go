@@ -73,7 +73,7 @@ func (g *gatherer[T]) Add(o T) (kept bool) {
 
 // betweenChecks returns how much memory objects may take between checks.
 func (g *gatherer[T]) betweenChecks() float64 {
-	return float64(max(g.part.inf.budget.memory.budget/arrivalsShare, checkBytes))
+	return float64(max(g.part.inf.budget.memory.Bytes()/arrivalsShare, checkBytes))
 }
 
 // inStore returns the state of o if the store holds o itself.
@@ -113,7 +113,7 @@ func (g *gatherer[T]) keepBudget() {
 	b := g.part.inf.budget
 	b.learnSize(g)
 	g.count()
-	if g.full && g.Open() >= foldBatch || b.memory.isTight() {
+	if g.full && g.Open() >= foldBatch || b.memory.IsTight() {
 		g.fold()
 		g.count()
 		g.part.inFlight.folds = true
@@ -145,7 +145,7 @@ func (g *gatherer[T]) count() {
 	now := int64(float64(g.Open())*b.meanSize()+g.large) + int64(g.EncodedBytes())
 	b.gathered.Add(now - g.counted)
 	g.counted = now
-	b.measure()
+	b.Measure()
 }
 
 // learnSize measures the objects of a first list while they are few.
@@ -164,7 +164,7 @@ func (b *budgeted[T]) learnSize(g *gatherer[T]) {
 
 // Collection implements reflector.Gatherer.
 func (g *gatherer[T]) Collection() object.Collection[T] {
-	if g.full || g.part.inf.budget.memory.isTight() {
+	if g.full || g.part.inf.budget.memory.IsTight() {
 		g.fold()
 	}
 	g.uncount() // the store will count them

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tidings/tidings/internal/budget"
 	"github.com/tidings/tidings/internal/fold"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
@@ -49,8 +50,21 @@ func manySettings(n int) (items []settings) {
 func withBudget(budget int64, src source.ListerWatcher[settings]) *Informer[settings] {
 	return New(Config[settings]{
 		Name: "configmaps", Namespaces: []string{""}, Options: Options{Logger: slog.New(slog.DiscardHandler), NoWatchList: true},
-		Memory: NewMemory(budget, slog.New(slog.DiscardHandler)), NewSource: func(string) (source.ListerWatcher[settings], error) { return src, nil },
+		Memory: newBudget(budget), NewSource: func(string) (source.ListerWatcher[settings], error) { return src, nil },
 	})
+}
+
+// newBudget returns a budget that logs nothing.
+func newBudget(bytes int64) *budget.Budget { return budget.New(bytes, slog.New(slog.DiscardHandler)) }
+
+func sizeOf(objects []settings) int64 { return budget.SizeOf(objects) }
+
+// moveBudget gives an informer a budget of its own, of another size.
+func moveBudget(b *budgeted[settings], bytes int64) {
+	b.memory = newBudget(bytes)
+	b.memory.Add(b)
+	b.used.Store(0)
+	b.Measure()
 }
 
 func startIt(t *testing.T, inf *Informer[settings]) {
@@ -61,7 +75,7 @@ func startIt(t *testing.T, inf *Informer[settings]) {
 	t.Cleanup(func() {
 		inf.Halt(nil)
 		<-inf.done
-		if used := inf.budget.memory.used.Load(); used != 0 {
+		if used := inf.budget.memory.Used(); used != 0 {
 			t.Errorf("%d bytes of the budget are taken in the end", used)
 		}
 	})
@@ -76,7 +90,7 @@ func TestListStaysWithinItsBudget(t *testing.T) {
 		var inf *Informer[settings]
 		var most int64
 		src := looking{&answering{items: manySettings(3000)}, func(n int) error {
-			used := inf.budget.memory.used.Load()
+			used := inf.budget.memory.Used()
 			if most = max(most, used); n == checkEvery && used < checkEvery/2*2000 {
 				t.Errorf("%d objects of a list are counted as %d bytes", n, used)
 			}
@@ -119,7 +133,7 @@ func TestSizeIsLearnedAsAListGoesOn(t *testing.T) {
 			o.Data = nil
 		}
 		inf = withBudget(1<<30, looking{&answering{items: items}, func(n int) error {
-			if used := inf.budget.memory.used.Load(); n == checkEvery && used < int64(checkEvery-10*firstCheck)/2*2000 {
+			if used := inf.budget.memory.Used(); n == checkEvery && used < int64(checkEvery-10*firstCheck)/2*2000 {
 				t.Errorf("%d objects, few of which are small, are counted as %d bytes", n, used)
 			}
 			return nil
@@ -162,8 +176,8 @@ func TestUnfoldableObjectsCountOnce(t *testing.T) {
 			var inf *Informer[settings]
 			inf = withBudget(1, looking{&answering{items: items}, func(n int) error {
 				b := inf.budget
-				b.measure()
-				if used, want := float64(b.memory.used.Load()), float64(n)*(b.meanSize()+perObject); used > 1.1*want+float64(b.shared)+10_000 || n == 1000 && used < 0.6*want {
+				b.Measure()
+				if used, want := float64(b.memory.Used()), float64(n)*(b.meanSize()+perObject); used > 1.1*want+float64(b.shared)+10_000 || n == 1000 && used < 0.6*want {
 					t.Errorf("%d objects are counted as %.0f bytes, want %.0f", n, used, want)
 				}
 				return nil
@@ -202,14 +216,14 @@ func TestListThatBreaksTakesNothing(t *testing.T) {
 			if n < 900 {
 				return nil
 			}
-			if broken++; inf.budget.memory.used.Load() < 500*2000 {
-				t.Errorf("900 objects of a list are counted as %d bytes", inf.budget.memory.used.Load())
+			if broken++; inf.budget.memory.Used() < 500*2000 {
+				t.Errorf("900 objects of a list are counted as %d bytes", inf.budget.memory.Used())
 			}
 			return errors.New("broken off")
 		}})
 		startIt(t, inf)
 		inf.Status() // measures
-		if used := inf.budget.memory.used.Load(); broken == 0 || used > 100_000 {
+		if used := inf.budget.memory.Used(); broken == 0 || used > 100_000 {
 			t.Errorf("%d lists broke off, and %d bytes are used", broken, used)
 		}
 	})
@@ -249,8 +263,8 @@ func TestOpenBytesAreThoseThatFold(t *testing.T) {
 		}
 		inf := withBudget(1, &answering{items: items})
 		startIt(t, inf)
-		if st := inf.Status().Memory; st.Unfoldable != 50 || st.Open != 50 || inf.budget.openBytes() != 0 {
-			t.Errorf("%d bytes to fold of %+v", inf.budget.openBytes(), st)
+		if st := inf.Status().Memory; st.Unfoldable != 50 || st.Open != 50 || inf.budget.OpenBytes() != 0 {
+			t.Errorf("%d bytes to fold of %+v", inf.budget.OpenBytes(), st)
 		}
 	})
 }
@@ -449,23 +463,23 @@ func TestRelistCountsWhatIsNew(t *testing.T) {
 		inf := withBudget(1<<30, &answering{items: manySettings(100)})
 		startIt(t, inf)
 		g := inf.currentParts()[0].newGatherer(0).(*gatherer[settings])
-		used := inf.budget.measure()
+		used := inf.budget.Measure()
 		for _, o := range inf.store.Snapshot().All() {
 			g.Add(o)
 		}
 		g.count()
-		if now := inf.budget.measure(); now != used || g.Open() != 0 {
+		if now := inf.budget.Measure(); now != used || g.Open() != 0 {
 			t.Errorf("%d bytes are used while %d unchanged objects are listed, %d before", now, g.Len(), used)
 		}
 		changed := namedSettings(1)
 		changed.ResourceVersion = "6"
 		g.Add(changed)
 		g.count()
-		if now := inf.budget.measure(); now <= used || g.Open() != 1 {
+		if now := inf.budget.Measure(); now <= used || g.Open() != 1 {
 			t.Errorf("%d bytes are used with %d objects that have changed, %d without", now, g.Open(), used)
 		}
 		g.Close()
-		if now := inf.budget.measure(); now != used {
+		if now := inf.budget.Measure(); now != used {
 			t.Errorf("%d bytes are used behind the list, %d before", now, used)
 		}
 	})

@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/tidings/tidings/internal/budget"
 	"github.com/tidings/tidings/internal/usercode"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/reflector"
@@ -38,7 +39,7 @@ type Config[T object.Object] struct {
 	// namespace, the cluster and the transform.
 	Identity map[string]string
 	// Memory is the budget to keep to; nil for none.
-	Memory *Memory
+	Memory *budget.Budget
 	// OnEnd, if not nil, is called once when the informer has ended, before Done is closed.
 	OnEnd func()
 }

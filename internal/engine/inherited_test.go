@@ -79,7 +79,7 @@ func TestRestoreWhileNamespacesChange(t *testing.T) {
 				src := &scoped{items: append(tt.backup, tt.created...), version: tt.before}
 				inf := New(Config[settings]{
 					Name: "configmaps", Namespaces: tt.from, Options: Options{Logger: slog.New(slog.DiscardHandler), NoWatchList: true},
-					Memory: NewMemory(1, slog.New(slog.DiscardHandler)), NewSource: src.of,
+					Memory: newBudget(1), NewSource: src.of,
 				})
 				src.behind = func(ctx context.Context) error {
 					if tt.unfinished {
@@ -166,7 +166,7 @@ func TestFirstListThatBreaksOffIsFollowedByNoneFromBefore(t *testing.T) {
 		src := &scoped{version: map[string]string{"": "900"}}
 		inf := New(Config[settings]{
 			Name: "configmaps", Namespaces: []string{""}, Options: Options{Logger: slog.New(slog.DiscardHandler), NoWatchList: true},
-			Memory: NewMemory(1, slog.New(slog.DiscardHandler)), NewSource: src.of,
+			Memory: newBudget(1), NewSource: src.of,
 		})
 		var rec recorder.Recorder[settings]
 		if _, err := inf.Subscribe(rec.Delta, HandlerOptions{}); err != nil {

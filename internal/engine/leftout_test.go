@@ -113,7 +113,7 @@ func TestTransformLeavesOut(t *testing.T) {
 					Options: Options{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})), NoWatchList: true},
 				}
 				if budget > 0 {
-					cfg.Memory = NewMemory(budget, slog.New(slog.DiscardHandler))
+					cfg.Memory = newBudget(budget)
 				}
 				inf := New(cfg)
 				if err := inf.SetTransform(rejecting); err != nil {
@@ -182,7 +182,7 @@ func TestWatchListLeavesOut(t *testing.T) {
 				Options: Options{Logger: slog.New(slog.DiscardHandler)},
 			}
 			if budget > 0 {
-				cfg.Memory = NewMemory(budget, slog.New(slog.DiscardHandler))
+				cfg.Memory = newBudget(budget)
 			}
 			inf := New(cfg)
 			if err := inf.SetTransform(rejecting); err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tidings/tidings/internal/budget"
 	"github.com/tidings/tidings/internal/fold"
 	"github.com/tidings/tidings/internal/fold/file"
 	"github.com/tidings/tidings/object"
@@ -239,13 +240,13 @@ func (f *files[T]) decode(ctx context.Context, c *checking[T], share func() floa
 			return err
 		}
 	}
-	var ahead forecast[T]
-	defer ahead.resize(0)
+	var ahead budget.Forecast[T]
+	defer ahead.Close()
 	err := inOrder(inBatches(c.all(ctx), openBatch), len(codecs), func(worker int, records []file.Record) ([]T, error) {
 		return decodeRecords(codecs[worker], records)
 	}, func(objects []T) error {
 		c.l.items = append(c.l.items, objects...)
-		ahead.update(objects, len(c.l.items), c.read, share())
+		ahead.Update(objects, len(c.l.items), c.read, share())
 		return ctx.Err()
 	})
 	return cmp.Or(err, c.err)
@@ -356,7 +357,7 @@ func (inf *Informer[T]) openFolded(ctx context.Context, p *part[T], l *loaded[T]
 	g, n := l.folded, openers()
 	codecs := []*source.Codec[T]{inf.budget.codec}
 	for len(codecs) < n {
-		codec, err := source.NewCodecAs[T](inf.objectType(), SharedBytes(inf.budget.memory.budget))
+		codec, err := source.NewCodecAs[T](inf.objectType(), budget.SharedBytes(inf.budget.memory.Bytes()))
 		if err != nil {
 			return err
 		}

@@ -47,7 +47,7 @@ func TestPanicWhileObjectsAreOpened(t *testing.T) {
 				NewSource: func(string) (source.ListerWatcher[*panicky], error) { return source.Funcs[*panicky]{}, nil },
 			})
 			if folding {
-				inf.useMemory(NewMemory(1, slog.New(slog.DiscardHandler)))
+				inf.useMemory(newBudget(1))
 			}
 			if _, err := inf.Subscribe(func(object.Delta[*panicky]) {}, HandlerOptions{}); err != nil {
 				t.Fatal(err)
@@ -180,7 +180,7 @@ func TestWhatAFileTellsCounts(t *testing.T) {
 	if n := next.budget.openForHandlers(); n != 5 {
 		t.Errorf("%d objects count, want 5", n)
 	}
-	if next.budget.fold(false, func() bool { return true }); next.budget.openForHandlers() != 0 {
+	if next.budget.Fold(false, func() bool { return true }); next.budget.openForHandlers() != 0 {
 		t.Errorf("%d objects are kept open although memory is short", next.budget.openForHandlers())
 	}
 	runtime.KeepAlive(s) // whose queue has them
@@ -244,7 +244,7 @@ func TestFitIsMeasured(t *testing.T) {
 	open := sizeOf(items)
 	for _, budget := range []int64{open * 9 / 10, 4 * open} {
 		inf, pf := newSaved(t, dir, false)
-		inf.useMemory(NewMemory(budget, slog.New(slog.DiscardHandler)))
+		inf.useMemory(newBudget(budget))
 		p, err := inf.newTestPart(pf)
 		if err != nil {
 			t.Fatal(err)
@@ -255,9 +255,9 @@ func TestFitIsMeasured(t *testing.T) {
 		}
 		applied, err := inf.takeOver(t.Context(), p, &l)
 		l.close()
-		inf.budget.measure()
+		inf.budget.Measure()
 		st := inf.store.Snapshot().FoldStats()
-		if used := inf.budget.memory.used.Load(); !applied || err != nil || used > budget || budget > open && st.Open != objects {
+		if used := inf.budget.memory.Used(); !applied || err != nil || used > budget || budget > open && st.Open != objects {
 			t.Errorf("%d of %d bytes are used, %d of %d objects open (%d bytes); %t, %v", used, budget, st.Open, objects, open, applied, err)
 		}
 	}

@@ -132,7 +132,7 @@ func (p *part[T]) previous(key object.Key) (T, bool) {
 // It opens the object if a handler uses objects, else the result is nil. It returns false if
 // another way is better.
 func (p *part[T]) previousPatch(key object.Key) (o T, ok bool) {
-	if p.isListing() || !p.inf.budget.hasStableEncoding() || !p.inf.budget.memory.isMostlyUsed() {
+	if p.isListing() || !p.inf.budget.hasStableEncoding() || !p.inf.budget.memory.IsMostlyUsed() {
 		return o, false
 	}
 	held, ok := p.inf.store.Snapshot().LikelyHeld(key)
@@ -276,9 +276,9 @@ func (p *part[T]) decode(data []byte, previous T, decode func(previousData []byt
 func (p *part[T]) foldsSoon() bool {
 	m := p.inf.budget.memory
 	if p.isListing() {
-		return p.inFlight.folds || m.used.Load() > m.budget/4
+		return p.inFlight.folds || m.Used() > m.Bytes()/4
 	}
-	return m.used.Load() > m.budget-2*m.slack()
+	return m.Used() > m.Bytes()-2*m.Slack()
 }
 
 // decodeEncoded decodes an encoding of the codec. The Encoding is zero if it is not a patch.

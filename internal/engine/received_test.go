@@ -260,7 +260,7 @@ func TestReceivedEncodings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inf := withBudget(1, &answering{})
 		startIt(t, inf)
-		inf.budget.memory.used.Store(1 << 20) // so that what comes is folded
+		inf.budget.memory.Change(1<<20 - inf.budget.memory.Used()) // so that what comes is folded
 		p := inf.currentParts()[0]
 		for batch := range 3 {
 			items, data := manySettings(5+batch), [][]byte{}
@@ -282,7 +282,7 @@ func TestReceivedEncodings(t *testing.T) {
 				t.Errorf("%d bytes are kept of few objects", len(*p.inFlight.bytes))
 			}
 		}
-		inf.budget.memory.used.Store(0)
+		inf.budget.memory.Change(-inf.budget.memory.Used())
 		o := namedSettings(1)
 		if got, err := p.decode(nil, nil, as(o)); got != o || err != nil || !p.inFlight.encodingOf(o).IsZero() {
 			t.Errorf("%v is decoded, %v; encodings are kept although there is room", got, err)
@@ -296,7 +296,7 @@ func TestBytesOfWhatNeverComesAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inf := withBudget(1, &answering{})
 		startIt(t, inf)
-		inf.budget.memory.used.Store(1 << 20) // so that what comes is folded
+		inf.budget.memory.Change(1<<20 - inf.budget.memory.Used()) // so that what comes is folded
 		p := inf.currentParts()[0]
 		const size = 100_000
 		o := namedSettings(0)
@@ -317,7 +317,7 @@ func TestBytesOfWhatNeverComesAreForgotten(t *testing.T) {
 			t.Error("the last one comes, and nobody knows what it was decoded from")
 		}
 		p.inFlight.applied()
-		inf.budget.memory.used.Store(0)
+		inf.budget.memory.Change(-inf.budget.memory.Used())
 	})
 }
 

@@ -39,7 +39,7 @@ func TestManyDeletionsAreOpenedOneByOne(t *testing.T) {
 				}
 				inf := New(Config[settings]{
 					Name: "configmaps", Namespaces: []string{"a"}, Options: Options{Logger: slog.New(slog.DiscardHandler), NoWatchList: true},
-					Memory: NewMemory(1, slog.New(slog.DiscardHandler)), NewSource: src.of,
+					Memory: newBudget(1), NewSource: src.of,
 				})
 				startIt(t, inf)
 				src.items = nil // or they would still be open
@@ -136,7 +136,7 @@ func TestRemovedObjectsThatCannotBeOpened(t *testing.T) {
 		}
 		inf := New(Config[*fading]{
 			Name: "fadings", Namespaces: []string{"a"}, Options: Options{Logger: slog.New(slog.DiscardHandler), NoWatchList: true},
-			Memory: NewMemory(1, slog.New(slog.DiscardHandler)), NewSource: func(string) (source.ListerWatcher[*fading], error) { return src, nil },
+			Memory: newBudget(1), NewSource: func(string) (source.ListerWatcher[*fading], error) { return src, nil },
 		})
 		gone := map[object.Key]bool{}
 		if _, err := inf.Subscribe(func(d object.Delta[*fading]) {

@@ -280,7 +280,7 @@ func TestStartAndStopAgain(t *testing.T) {
 func TestTypeOfASourceThatCannotBeMade(t *testing.T) {
 	failed := errors.New("no source")
 	inf := New(Config[object.Object]{Name: "anything", Namespaces: []string{""}, Options: Options{Logger: slog.New(slog.DiscardHandler)},
-		Memory:    NewMemory(1, slog.New(slog.DiscardHandler)),
+		Memory:    newBudget(1),
 		NewSource: func(string) (source.ListerWatcher[object.Object], error) { return nil, failed }})
 	if err := inf.Start(t.Context()); !errors.Is(err, failed) || inf.Name() != "anything" {
 		t.Errorf("%s: %v", inf.Name(), err)

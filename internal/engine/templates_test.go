@@ -13,6 +13,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/tidings/tidings/internal/budget"
 	"github.com/tidings/tidings/internal/fold"
 	"github.com/tidings/tidings/internal/testseed"
 	"github.com/tidings/tidings/object"
@@ -56,21 +57,21 @@ func TestDecodedTemplatesCount(t *testing.T) {
 		}
 		return inf.store.Snapshot().FoldStats().TemplateBytes
 	}
-	now := b.measure() // may have learned the size of decoded templates
-	if used := b.measure(); used != now {
+	now := b.Measure() // may have learned the size of decoded templates
+	if used := b.Measure(); used != now {
 		t.Errorf("%d bytes are used, and %d without a change", now, used)
 	}
 	inf.store.ScaleTemplates(1)
-	rest := b.measure() - inf.store.Snapshot().FoldStats().TemplateBytes // some were read already
+	rest := b.Measure() - inf.store.Snapshot().FoldStats().TemplateBytes // some were read already
 	all := readAll()
-	if used := b.measure(); all < kinds*5000 || used != rest+all || b.memory.used.Load() != used {
+	if used := b.Measure(); all < kinds*5000 || used != rest+all || b.memory.Used() != used {
 		t.Errorf("%d bytes are used, of which templates take %d, and %d without them", used, all, rest)
 	}
 	for _, room := range []int64{all / 2, 0, -rest / 2, 2 * all} {
-		b.memory.budget = rest + room
-		b.measure() // sets how many may be kept
+		moveBudget(b, rest+room)
+		b.Measure() // sets how many may be kept
 		least := int64(64<<10) + 8<<10
-		most := max(room, b.memory.budget/recentShare, least)
+		most := max(room, b.memory.Bytes()/recentShare, least)
 		if now := inf.store.Snapshot().FoldStats().TemplateBytes; now > most {
 			t.Errorf("templates take %d bytes where there is room for %d", now, room)
 		}
@@ -78,17 +79,17 @@ func TestDecodedTemplatesCount(t *testing.T) {
 		if now > most || room > all && now != all {
 			t.Errorf("templates take %d bytes of %d when all are read, where there is room for %d", now, all, room)
 		}
-		if used := b.measure(); math.Abs(float64(used-rest-now)) > 1 {
+		if used := b.Measure(); math.Abs(float64(used-rest-now)) > 1 {
 			t.Errorf("%d bytes are used, of which templates take %d, and %d without them", used, now, rest)
 		}
-		if tight := b.memory.isTight(); tight && now > max(b.memory.budget/recentShare, least) {
+		if tight := b.memory.IsTight(); tight && now > max(b.memory.Bytes()/recentShare, least) {
 			t.Errorf("templates take %d bytes, so that folding goes on for ever", now)
 		}
 	}
 	b.scaleTemplates()
 	objects, _ := inf.store.SampleTemplates(kinds)
 	counted := inf.store.Snapshot().FoldStats().TemplateBytes
-	if size := sizeWithoutText(objects); len(objects) < kinds/2 || math.Abs(float64(counted-size)) > 0.02*float64(size) {
+	if size := budget.SizeWithoutText(objects); len(objects) < kinds/2 || math.Abs(float64(counted-size)) > 0.02*float64(size) {
 		t.Errorf("%d templates take %d bytes besides their text, and %d are counted", len(objects), size, counted)
 	}
 	if now := inf.store.Snapshot().FoldStats().TemplateBytes; now > all/2 || now < kinds*100 {

@@ -50,7 +50,7 @@ func resumedFromGarbage(t *testing.T, src source.ListerWatcher[settings], onErro
 		t.Fatal(err)
 	}
 	inf = New(Config[settings]{
-		Name: "configmaps", Namespaces: []string{""}, Memory: NewMemory(1, slog.New(slog.DiscardHandler)),
+		Name: "configmaps", Namespaces: []string{""}, Memory: newBudget(1),
 		NewSource: func(string) (source.ListerWatcher[settings], error) { return src, nil },
 		Options: Options{
 			Logger: slog.New(slog.NewTextHandler(log, nil)), Files: &FileOptions{Dir: filepath.Dir(pf.path), Cluster: inf.cfg.Files.Cluster},

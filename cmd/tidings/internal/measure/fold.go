@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tidings/tidings"
-	"github.com/tidings/tidings/internal/engine"
+	"github.com/tidings/tidings/internal/budget"
 	"github.com/tidings/tidings/source"
 )
 
@@ -115,17 +115,17 @@ func (f foldMeasurer) tryBudget(ctx context.Context, budget int64) (out Folded, 
 }
 
 // informer creates an informer whose Go type is only known at run time: compiling one for each kind would take minutes.
-func (f foldMeasurer) informer(l *lists, budget int64) (*tidings.Factory, *tidings.SharedInformer[tidings.Object], error) {
+func (f foldMeasurer) informer(l *lists, bytes int64) (*tidings.Factory, *tidings.SharedInformer[tidings.Object], error) {
 	client, err := source.NewClient(l.config())
 	if err != nil {
 		return nil, nil, err
 	}
 	factory := tidings.NewSourceFactory(tidings.Options{
-		Logger: slog.New(slog.DiscardHandler), NoMutationGuard: true, NoWatchList: true, MemoryBudget: budget,
+		Logger: slog.New(slog.DiscardHandler), NoMutationGuard: true, NoWatchList: true, MemoryBudget: bytes,
 	})
 	tidings.SetSource(factory, func(scope tidings.Scope, namespace string) (source.ListerWatcher[tidings.Object], error) {
 		of := scope.Source(namespace)
-		of.MaxSharedBytes = engine.SharedBytes(budget)
+		of.MaxSharedBytes = budget.SharedBytes(bytes)
 		return source.NewHTTPLike(client, of, f.kind.example)
 	})
 	informer, err := tidings.Informer[tidings.Object](factory, tidings.Scope{Resource: f.resource})

@@ -1,4 +1,4 @@
-package engine
+package budget
 
 import (
 	"runtime"
@@ -16,7 +16,7 @@ func checkSize[T any](t *testing.T, name string, make func() []T) {
 	before := liveBytes()
 	objects := make()
 	grown := liveBytes() - before - int64(cap(objects))*8
-	estimate := sizeOf(objects)
+	estimate := SizeOf(objects)
 	t.Logf("%s: %d bytes an object, estimated as %d", name, grown/int64(len(objects)), estimate/int64(len(objects)))
 	if ratio := float64(estimate) / float64(grown); ratio < 0.9 || ratio > 1.25 {
 		t.Errorf("%s: the estimate is %.2f of what the heap has grown by", name, ratio)
@@ -82,7 +82,7 @@ func TestSizeOfLargeObjects(t *testing.T) {
 		}
 		all = append(all, &unstructured.Unstructured{Object: map[string]any{"list": list}})
 	}
-	one, many := sizeOf(all[:1]), sizeOf(all)
+	one, many := SizeOf(all[:1]), SizeOf(all)
 	if ratio := float64(many) / float64(n*one); ratio < 0.99 || ratio > 1.01 {
 		t.Errorf("%d objects of %d bytes are estimated as %d", n, one, many)
 	}
@@ -92,7 +92,7 @@ func TestSizeOfLargeObjects(t *testing.T) {
 func TestSizeOfCycles(t *testing.T) {
 	self := map[string]any{}
 	self["self"] = self
-	if n := sizeOf([]*unstructured.Unstructured{{Object: self}}); n <= 0 || n > 1000 {
+	if n := SizeOf([]*unstructured.Unstructured{{Object: self}}); n <= 0 || n > 1000 {
 		t.Errorf("%d bytes", n)
 	}
 }

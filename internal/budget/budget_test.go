@@ -1,4 +1,4 @@
-package engine
+package budget
 
 import (
 	"fmt"
@@ -6,14 +6,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
-
-	"github.com/tidings/tidings/source"
 )
 
 // books is an account with made-up objects.
 type books struct {
-	memory *Memory
+	memory *Budget
 	name   string
 	used   int64
 	open   int64 // the part of used that can be folded
@@ -21,12 +18,12 @@ type books struct {
 	visits []bool
 }
 
-func (b *books) accountName() string { return b.name }
-func (b *books) measure() int64      { return b.used }
-func (b *books) openBytes() int64    { return b.open }
-func (b *books) spare() int64        { return 0 }
+func (b *books) Name() string     { return b.name }
+func (b *books) Measure() int64   { return b.used }
+func (b *books) OpenBytes() int64 { return b.open }
+func (b *books) Spare() int64     { return 0 }
 
-func (b *books) fold(all bool, enough func() bool) {
+func (b *books) Fold(all bool, enough func() bool) {
 	b.visits = append(b.visits, all)
 	for b.open > 0 && (all || b.open > b.read) && !enough() {
 		b.open, b.used = b.open-1, b.used-1
@@ -37,7 +34,7 @@ func (b *books) fold(all bool, enough func() bool) {
 	}
 }
 
-func (b *books) repack(func() bool) (more bool) { return false }
+func (b *books) Repack(func() bool) (more bool) { return false }
 
 // grow adds open bytes to the account.
 func (b *books) grow(n int64) {
@@ -45,16 +42,16 @@ func (b *books) grow(n int64) {
 	b.memory.used.Add(n)
 }
 
-func newBooks(budget int64, log *strings.Builder, names ...string) (*Memory, []*books) {
+func newBooks(budget int64, log *strings.Builder, names ...string) (*Budget, []*books) {
 	logger := slog.New(slog.DiscardHandler)
 	if log != nil {
 		logger = slog.New(slog.NewTextHandler(log, nil))
 	}
-	m := NewMemory(budget, logger)
+	m := New(budget, logger)
 	var all []*books
 	for _, name := range names {
 		b := &books{memory: m, name: name}
-		m.addAccount(b)
+		m.Add(b)
 		all = append(all, b)
 	}
 	return m, all
@@ -66,29 +63,29 @@ func TestBudgetIsSettled(t *testing.T) {
 	m, all := newBooks(1600, nil, "few", "many")
 	all[0].grow(500)
 	all[1].grow(1100)
-	m.settle()
+	m.Settle()
 	if len(all[0].visits)+len(all[1].visits) != 0 {
 		t.Error("objects are folded within the budget")
 	}
-	if !m.isTight() || !m.isMostlyUsed() {
+	if !m.IsTight() || !m.IsMostlyUsed() {
 		t.Error("a full budget is not tight")
 	}
 	all[0].grow(1)
-	m.settle()
+	m.Settle()
 	if used := m.used.Load(); used != 1550 || m.problem.Load() != nil {
 		t.Errorf("%d bytes are used, problem %v; want a thirty-second part of the budget free", used, m.problem.Load())
 	}
 	if all[0].open != 501 || all[1].open != 1049 {
 		t.Errorf("%d and %d bytes are open, want the informer to fold that has most to fold", all[0].open, all[1].open)
 	}
-	if m.isTight() {
+	if m.IsTight() {
 		t.Error("a budget with a thirty-second part free is tight")
 	}
 	m.used.Store(1200)
-	if m.isMostlyUsed() {
+	if m.IsMostlyUsed() {
 		t.Error("a budget with a fourth free is mostly used")
 	}
-	if m.used.Store(1201); !m.isMostlyUsed() {
+	if m.used.Store(1201); !m.IsMostlyUsed() {
 		t.Error("a budget with less than a fourth free is not mostly used")
 	}
 }
@@ -99,18 +96,18 @@ func TestWhatWasReadIsFoldedLast(t *testing.T) {
 	all[0].grow(1200)
 	all[0].read = 1200
 	all[1].grow(600)
-	m.settle()
+	m.Settle()
 	if all[0].open != 1200 || all[1].open != 350 {
 		t.Errorf("%d bytes of what was read and %d of what was not are open, want 1200 and 350", all[0].open, all[1].open)
 	}
 	all[0].grow(700) // what was not read since is folded in the second pass
-	m.settle()
+	m.Settle()
 	if m.used.Load() != 1550 || slices.Contains(all[0].visits, true) {
 		t.Errorf("%d bytes are used after the passes %v", m.used.Load(), all[0].visits)
 	}
 	all[0].read, all[1].read = 1<<20, 1<<20
 	all[0].grow(1600)
-	m.settle()
+	m.Settle()
 	if m.used.Load() != 1550 || !slices.Contains(all[0].visits, true) {
 		t.Errorf("%d bytes are used after the passes %v, want what was read to be folded too", m.used.Load(), all[0].visits)
 	}
@@ -125,7 +122,7 @@ func TestBudgetThatCannotBeKept(t *testing.T) {
 	pods.grow(200)
 	pods.used += 2000 // unfoldable
 	m.used.Add(2000)
-	m.settle()
+	m.Settle()
 	problem := m.problem.Load()
 	if problem == nil || *problem != "the memory budget of 1600 B does not hold the cached objects even folded: they take 2000 B: pods 2000 B" {
 		t.Fatalf("problem %v", problem)
@@ -135,18 +132,18 @@ func TestBudgetThatCannotBeKept(t *testing.T) {
 	}
 	pods.visits = nil
 	pods.grow(50)
-	m.settle()
+	m.Settle()
 	if len(pods.visits) > 0 || pods.open != 50 {
 		t.Errorf("%d passes for as little as that", len(pods.visits))
 	}
 	pods.grow(1)
-	m.settle()
+	m.Settle()
 	if len(pods.visits) == 0 || pods.open != 0 {
 		t.Errorf("%d passes, and %d bytes open, with more than a thirty-second part to fold", len(pods.visits), pods.open)
 	}
 	pods.used -= 600
 	m.used.Add(-600)
-	m.settle()
+	m.Settle()
 	if m.problem.Load() != nil || m.limit.Load() != 1600 {
 		t.Errorf("problem %v and limit %d once the budget can be kept", m.problem.Load(), m.limit.Load())
 	}
@@ -154,23 +151,23 @@ func TestBudgetThatCannotBeKept(t *testing.T) {
 
 // TestLimitComesDown with usage: freed memory makes no room for open objects beyond the budget.
 func TestLimitComesDown(t *testing.T) {
-	for name, shrink := range map[string]func(m *Memory, stuck *books){
-		"deleted": func(m *Memory, stuck *books) {
+	for name, shrink := range map[string]func(m *Budget, stuck *books){
+		"deleted": func(m *Budget, stuck *books) {
 			stuck.used -= 2000
 			m.used.Add(-2000)
-			m.settle()
+			m.Settle()
 		},
-		"ended": func(m *Memory, stuck *books) { m.removeAccount(stuck, stuck.used) },
+		"ended": func(m *Budget, stuck *books) { m.Remove(stuck, stuck.used) },
 	} {
 		m, all := newBooks(1600, nil, "stuck", "pods", "more")
 		for _, b := range all[:2] {
 			b.used = 2000 // unfoldable
 			m.used.Add(2000)
 		}
-		m.settle()
+		m.Settle()
 		shrink(m, all[0])
-		all[2].grow(m.slack() + 1)
-		m.settle()
+		all[2].grow(m.Slack() + 1)
+		m.Settle()
 		if all[2].open != 0 {
 			t.Errorf("%s: %d bytes are open of %d that are used", name, all[2].open, m.used.Load())
 		}
@@ -182,13 +179,13 @@ func TestOnlyOneFolds(t *testing.T) {
 	m, all := newBooks(1600, nil, "pods")
 	all[0].grow(1700)
 	m.settling.Lock()
-	m.settle()
+	m.Settle()
 	if len(all[0].visits) != 0 {
 		t.Error("two fold at once")
 	}
 	m.settling.Unlock()
 	for range 2 {
-		m.settle() // if the first call kept the lock, the second does nothing
+		m.Settle() // if the first call kept the lock, the second does nothing
 		if all[0].open != 1550 {
 			t.Errorf("%d bytes are open", all[0].open)
 		}
@@ -203,47 +200,13 @@ func TestEndedInformersTakeNothing(t *testing.T) {
 	for _, b := range all {
 		b.grow(400)
 	}
-	m.removeAccount(all[1], 400)
+	m.Remove(all[1], 400)
 	if used := m.used.Load(); used != 800 {
 		t.Errorf("%d bytes are used after one of three has ended, want 800", used)
 	}
-	if left := m.byOpenBytes(); len(left) != 2 || left[0] != account(all[0]) || left[1] != account(all[2]) {
+	if left := m.byOpenBytes(); len(left) != 2 || left[0] != Account(all[0]) || left[1] != Account(all[2]) {
 		t.Errorf("%d informers share the budget, want the first and the third", len(left))
 	}
-}
-
-// TestProblemEndsWithTheInformer that caused it, although the others have no changes.
-func TestProblemEndsWithTheInformer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		large := manySettings(1000)
-		for _, o := range large {
-			o.Labels = map[string]string{} // not nil, which no encoding says
-		}
-		some := withBudget(1<<20, &answering{items: manySettings(50)})
-		many := New(Config[settings]{
-			Name: "many", Namespaces: []string{""}, Options: Options{Logger: slog.New(slog.DiscardHandler), NoWatchList: true}, Memory: some.budget.memory,
-			NewSource: func(string) (source.ListerWatcher[settings], error) { return &answering{items: large}, nil },
-		})
-		for _, inf := range []*Informer[settings]{some, many} {
-			if err := inf.Start(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			synctest.Wait()
-		}
-		if st := some.Status().Memory; !strings.Contains(st.Problem, "many ") || st.Used < 2<<20 {
-			t.Errorf("%+v, want a problem", st)
-		}
-		many.Halt(nil)
-		<-many.done
-		if st := some.Status().Memory; st.Problem != "" || st.Used != st.Bytes || st.Used > 1<<20 || st.Used == 0 {
-			t.Errorf("%+v, want no problem any more", st)
-		}
-		some.Halt(nil)
-		<-some.done
-		if st := some.Status().Memory; st.Used != 0 || st.Bytes != 0 || st.Problem != "" {
-			t.Errorf("%+v in the end", st)
-		}
-	})
 }
 
 // TestLargestAreNamed: the five accounts that take most, largest first.
@@ -262,5 +225,14 @@ func TestLargestAreNamed(t *testing.T) {
 	m, all = newBooks(1600, nil, names[:5]...)
 	if got := m.largest(); strings.Contains(got, "more") || strings.Count(got, "0 B") != len(all) {
 		t.Errorf("%q, want all five", got)
+	}
+}
+
+// TestSharedBytesOfABudget: a source gets a small share of it, but enough to be useful.
+func TestSharedBytesOfABudget(t *testing.T) {
+	for budget, want := range map[int64]int{-1: 0, 0: 0, 1: minShared, sharedShare * minShared: minShared, sharedShare << 20: 1 << 20} {
+		if got := SharedBytes(budget); got != want {
+			t.Errorf("%d of %d, want %d", got, budget, want)
+		}
 	}
 }

@@ -1,4 +1,4 @@
-package engine
+package budget
 
 import (
 	"reflect"
@@ -19,16 +19,21 @@ type sizer struct {
 // pointers do not show.
 const maxSized = 1 << 20
 
-// sizeOf returns the memory of all objects together.
-func sizeOf[T any](objects []T) int64 {
+// SizeOf returns the memory of all objects together.
+func SizeOf[T any](objects []T) int64 {
 	s := sizer{seen: make(map[unsafe.Pointer]struct{}), left: maxSized}
 	return add(&s, objects)
 }
 
-// sizeWithoutText is sizeOf for objects whose strings are parts of memory that was counted already.
-func sizeWithoutText[T any](objects []T) int64 {
+// SizeWithoutText is SizeOf for objects whose strings are parts of memory that was counted already.
+func SizeWithoutText[T any](objects []T) int64 {
 	s := sizer{seen: make(map[unsafe.Pointer]struct{}), left: maxSized, withoutText: true}
 	return add(&s, objects)
+}
+
+// MeanOf returns the mean size of objects.
+func MeanOf[T any](objects []T) float64 {
+	return max(1, float64(SizeOf(objects))/float64(len(objects)))
 }
 
 // add adds up the objects. If there is too much in them to visit, the rest is assumed to be like

@@ -1,12 +1,10 @@
-package engine
+package budget
 
 import (
 	"math"
 	"runtime/metrics"
 	"slices"
 	"strings"
-
-	"github.com/tidings/tidings/object"
 )
 
 // reserve stands for objects that are about to be loaded, in the eyes of the garbage collector. It
@@ -66,8 +64,8 @@ func reservable() int64 {
 	return (int64(limit) - int64(mapped-released)) / 2
 }
 
-// forecast reserves the memory of objects that are being decoded from a file.
-type forecast[T object.Object] struct {
+// Forecast reserves the memory of objects that are being decoded from a file.
+type Forecast[T any] struct {
 	reserve
 	mean    float64 // the size of an object
 	most    float64 // the most bytes to reserve
@@ -90,16 +88,19 @@ const (
 	forecastMargin = 1.75
 )
 
-// update adjusts the reserve when n objects were decoded, the last of which are given, and read of
+// Update adjusts the reserve when n objects were decoded, the last of which are given, and read of
 // them were read, which are this share of the file.
-func (f *forecast[T]) update(last []T, n, read int, share float64) {
+func (f *Forecast[T]) Update(last []T, n, read int, share float64) {
 	if n < forecastAfter {
 		return
 	}
 	if n >= f.measure {
-		f.mean = meanOf(last[:min(len(last), forecastSample)])
+		f.mean = MeanOf(last[:min(len(last), forecastSample)])
 		f.most, f.measure = forecastMost*f.mean*float64(n), forecastFactor*n
 	}
 	left := float64(read)/share - float64(n)
 	f.resize(int64(min(forecastMargin*f.mean*left, f.most)))
 }
+
+// Close reserves nothing any more.
+func (f *Forecast[T]) Close() { f.resize(0) }
