@@ -1,368 +1,404 @@
 package source
 
 import (
+	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"reflect"
 	"sync"
-	"sync/atomic"
-	"unsafe"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	kjson "sigs.k8s.io/json"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/tidings/tidings/internal/redact"
+	"github.com/tidings/tidings/internal/codec"
 	"github.com/tidings/tidings/internal/wire"
-	"github.com/tidings/tidings/internal/wire/json"
-	"github.com/tidings/tidings/internal/wire/proto"
 	"github.com/tidings/tidings/object"
 )
 
-// form distinguishes types of objects by how their apiVersion and kind are handled.
-type form int
+// ErrLossy is wrapped by the error of Codec.Append for an object that decoding would not restore exactly.
+var ErrLossy = errors.New("encoding it would lose information")
 
-const (
-	typedForm        form = iota // a Go struct; the source clears apiVersion and kind
-	unstructuredForm             // *unstructured.Unstructured, always with apiVersion and kind
-	partialForm                  // *metav1.PartialObjectMetadata, with the scope's kind or the one that the server sent
-)
+// Codec encodes objects of one type, to keep them in a file or in little memory, and decodes them
+// again. Its methods may be called from any goroutine, and do not wait for each other.
+//
+// Built-in types and *metav1.PartialObjectMetadata are encoded in protobuf, prefixed with the kind; all others in
+// JSON. A decoded object equals the original, or encoding it fails: a nil slice stays nil, an empty one stays empty.
+// Only meaningless details may differ: the location and monotonic clock of a time, the notation of a quantity.
+type Codec[T object.Object] struct {
+	typ      reflect.Type // the struct that T points to
+	encoding string
+	append   func(dst []byte, obj T) ([]byte, error)
+	envelope bool // the kind is stored in front of the encoding
+	patches  bool
+	differs  sync.Pool // of wire.Differ, if patches is set
 
-// partialKind is the kind of objects that servers send as metadata only.
-var partialKind = metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata")
+	newDecoder func(wire.Options) (wire.Decoder[T], error)
 
-// codec reads one collection in one encoding. Its decoders live as long as the source, so that objects from
-// watches share memory with those from lists. It may be used by several goroutines.
-type codec[T object.Object] struct {
-	scope    Scope
-	form     form
-	protobuf bool
-	// wanted is the required kind of objects; empty allows any.
-	wanted schema.GroupVersionKind
-	stats  *counters
-	// newDecoder has succeeded before, so it cannot fail.
-	newDecoder func(noSharing bool) (wire.Decoder[T], error)
-	shared     wire.Decoder[T]
+	mu      sync.Mutex // held while decoding; only acquired with TryLock
+	decoder wire.Decoder[T]
+	decoded int // objects since shared parts were last checked
 
-	mu       sync.Mutex      // guards unshared
-	unshared wire.Decoder[T] // decodes objects that share nothing; created on first use
+	newSingle func() (wire.Decoder[T], error) // has succeeded before, so it cannot fail
+	idleMu    sync.Mutex                      // guards idle
+	idle      *singleDecoder[T]               // an unused decoder from newSingle, or nil
+	spare     sync.Pool                       // more unused decoders
 }
 
-// counters are the live counters behind a source's Stats.
-type counters struct{ bytes, objects, reused, corrupted atomic.Uint64 }
+var _ codec.Patcher[object.Object] = (*Codec[object.Object])(nil)
 
-// decoder returns the decoder for objects that share parts, or for those that must not.
-func (c *codec[T]) decoder(noSharing bool) wire.Decoder[T] {
-	if !noSharing {
-		return c.shared
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.unshared == nil {
-		c.unshared, _ = c.newDecoder(true)
-	}
-	return c.unshared
+// singleDecoder decodes single objects.
+type singleDecoder[T any] struct {
+	wire.Decoder[T]
+	decoded int // objects since shared parts were last checked
 }
 
-// wireStats adds the statistics of the codec's decoders to sum.
-func (c *codec[T]) wireStats(sum wire.Stats) wire.Stats {
-	c.mu.Lock()
-	alone := c.unshared
-	c.mu.Unlock()
-	sum = addStats(sum, c.shared.Stats())
-	if alone != nil {
-		sum = addStats(sum, alone.Stats())
+// decode decodes an object without a previous version. It regularly rechecks shared parts, because
+// the caller hands out the objects.
+func (d *singleDecoder[T]) decode(data []byte) (T, error) {
+	if d.decoded++; d.decoded%recheckEvery == 1 {
+		d.Recheck()
 	}
-	return sum
+	return d.Decode(data, *new(T))
 }
 
-// objectReader decodes the objects of one list or watch.
-type objectReader[T object.Object] struct {
-	*codec[T]
-	decoder   wire.Decoder[T]
-	previous  Previous[T]
-	noSharing bool
-	// decodeInstead, if set, decodes objects in place of the decoder. It may call decodeNow, which
-	// uses the decoder on data, with held as the object's previous version.
-	decodeInstead Decode[T]
-	decodeNow     func(previousData []byte) (T, error)
-	data          []byte
-	held          T
+// getDecoder returns an unused decoder of single objects, or a new one.
+func (c *Codec[T]) getDecoder() *singleDecoder[T] {
+	c.idleMu.Lock()
+	defer c.idleMu.Unlock()
+	if d := c.idle; d != nil {
+		c.idle = nil
+		return d
+	}
+	if d, ok := c.spare.Get().(*singleDecoder[T]); ok {
+		return d
+	}
+	d, _ := c.newSingle()
+	return &singleDecoder[T]{Decoder: d}
 }
 
-func (c *codec[T]) newObjectReader(previous Previous[T], instead Decode[T], noSharing bool) *objectReader[T] {
-	d := c.decoder(noSharing)
-	d.Recheck()
-	r := &objectReader[T]{codec: c, decoder: d, previous: previous, noSharing: noSharing}
-	if instead != nil && c.protobuf && c.form == typedForm && len(c.scope.Trim) == 0 && !noSharing {
-		r.decodeInstead, r.decodeNow = instead, r.decodeData
+// putDecoder makes d available for reuse.
+func (c *Codec[T]) putDecoder(d *singleDecoder[T]) {
+	c.idleMu.Lock()
+	defer c.idleMu.Unlock()
+	if c.idle == nil {
+		c.idle = d
+	} else {
+		c.spare.Put(d)
 	}
-	return r
 }
 
-// item decodes an item of a list, or returns the caller's object if it is unchanged.
-func (r *objectReader[T]) item(data []byte) (T, error) {
-	o, err := r.object(data)
-	if err != nil {
-		return o, r.objectError(data, 0, err)
+// maxSharedSingle returns the limit in bytes for what a decoder of single objects remembers of
+// shared parts. It is so small that all of it is reused soon. maxShared is the codec's limit.
+func maxSharedSingle(maxShared int) int {
+	const least, most = 32 << 10, 256 << 10
+	if maxShared == 0 {
+		return most
 	}
-	return o, nil
+	return min(max(maxShared/8, least), most)
 }
 
-// event decodes the object of a watch event, or returns the caller's object if it is unchanged.
-func (r *objectReader[T]) event(data []byte, t EventType) (T, error) {
-	raw, err := r.open(data)
-	if err == nil {
-		var o T
-		if o, err = r.object(raw); err == nil {
-			return o, nil
-		}
-	}
-	var zero T
-	return zero, r.objectError(raw, t, err)
+// recheckEvery is the number of decoded objects after which shared parts are checked for
+// modifications before they are reused.
+const recheckEvery = 32
+
+// NewCodec returns a codec for T, a pointer to a struct. maxShared limits the memory in bytes for
+// remembering parts that objects have in common; 0 means a default that suits collections of any
+// size.
+func NewCodec[T object.Object](maxShared int) (*Codec[T], error) {
+	return NewCodecAs[T](reflect.TypeFor[T](), maxShared)
 }
 
-// open removes the envelope of a watch event's object, which exists in protobuf only, and checks the kind in it.
-func (c *codec[T]) open(data []byte) ([]byte, error) {
-	if !c.protobuf {
-		return data, nil
-	}
-	e, err := openEnvelope(data)
+// NewCodecAs is like NewCodec, for a type that is known only at run time. typ must be a pointer to
+// a struct that implements T.
+func NewCodecAs[T object.Object](typ reflect.Type, maxShared int) (*Codec[T], error) {
+	c, err := newEncoder[T](typ)
 	if err != nil {
 		return nil, err
 	}
-	if c.isWanted(string(e.APIVersion), string(e.Kind)) {
-		return e.Raw, nil
+	single := wire.Options{NoSharing: true}
+	if c.envelope {
+		single = wire.Options{KeepBytes: true, NoVersions: true, MaxTableBytes: maxSharedSingle(maxShared)}
 	}
-	return e.Raw, c.checkKind(schema.FromAPIVersionAndKind(string(e.APIVersion), string(e.Kind)))
+	if err := c.makeDecoders(wire.Options{MaxTableBytes: maxShared, NoVersions: true}, single); err != nil {
+		return nil, fmt.Errorf("source: codec of %v: %w", typ, err)
+	}
+	return c, nil
 }
 
-// isWanted reports whether the kind is exactly the wanted one. It is a cheaper check than checkKind.
-func (c *codec[T]) isWanted(apiVersion, kind string) bool {
-	w := &c.wanted
-	if w.Group == "" {
-		return kind == w.Kind && apiVersion == w.Version
+// newEncoder returns a codec without decoders. That of a struct in JSON needs them to encode.
+func newEncoder[T object.Object](typ reflect.Type) (*Codec[T], error) {
+	if typ.Kind() != reflect.Pointer || typ.Elem().Kind() != reflect.Struct {
+		return nil, fmt.Errorf("source: cannot encode %v; want a pointer to a struct", typ)
 	}
-	n := len(w.Group)
-	return kind == w.Kind && len(apiVersion) == n+1+len(w.Version) && apiVersion[:n] == w.Group && apiVersion[n] == '/' && apiVersion[n+1:] == w.Version
+	c := &Codec[T]{typ: typ.Elem()}
+	switch {
+	case formOf(typ) == unstructuredForm:
+		c.useUnstructured()
+	case typ.Implements(reflect.TypeFor[message]()):
+		c.useProtobuf()
+	default:
+		c.useJSON()
+	}
+	return c, nil
 }
 
-// object decodes an object without envelope, or returns the caller's object if it is unchanged.
-func (r *objectReader[T]) object(data []byte) (T, error) {
-	var held T
-	if r.previous != nil {
-		if m, ok := r.decoder.Peek(data); ok {
-			o, ok := r.previous(object.Key{Namespace: view(m.Namespace), Name: view(m.Name)})
-			switch {
-			case !ok || string(o.GetUID()) != string(m.UID):
-			case r.unchanged(o, m):
-				r.stats.reused.Add(1)
-				return o, nil
-			case !r.noSharing:
-				held = o
-			}
+// Encoding returns the name of the encoding, "protobuf" or "json". Codecs of the same Go type and
+// encoding can read each other's data.
+func (c *Codec[T]) Encoding() string { return c.encoding }
+
+// Append appends the encoding of obj to dst and returns the extended slice. On error it returns
+// dst. The error wraps ErrLossy if decoding would not restore an equal object, or comes from the
+// type's own methods.
+func (c *Codec[T]) Append(dst []byte, obj T) (out []byte, err error) {
+	defer func() {
+		if r := recover(); r != nil { // a method of the user's type may panic
+			out, err = dst, fmt.Errorf("encode %v: panic: %v", c.typ, r)
 		}
+	}()
+	if got := reflect.TypeOf(obj); got != reflect.PointerTo(c.typ) {
+		return dst, fmt.Errorf("encode %v: it is a %v", c.typ, got)
 	}
-	o, err := r.decode(data, held)
+	out, err = c.append(dst, obj)
 	if err != nil {
-		err = r.otherKind(data, err)
-	} else {
-		err = r.check(o)
+		return dst, fmt.Errorf("encode %v: %w", c.typ, err)
 	}
-	if err != nil {
-		var zero T
-		return zero, err
-	}
-	r.setKind(o)
-	r.stats.objects.Add(1)
-	return o, nil
+	return out, nil
 }
 
-// decode decodes an object without envelope. held is its previous version, or the zero T.
-func (r *objectReader[T]) decode(data []byte, held T) (T, error) {
-	if r.decodeInstead == nil {
-		return r.decoder.Decode(data, held)
-	}
-	r.data, r.held = data, held
-	o, err := r.decodeInstead(data, held, r.decodeNow)
-	r.data, r.held = nil, *new(T)
-	if err == nil && object.IsNil(o) {
-		err = errNoObject
-	}
-	return o, err
+// AppendReceived is like Append, for an object for which a source has called Decode with data. It
+// only copies data instead of encoding the object again, and is never lossy. The codec's encoding
+// must be protobuf.
+func (c *Codec[T]) AppendReceived(dst, data []byte) []byte {
+	return append(append(dst, 0, 0), data...) // an empty kind, as in objects from sources
 }
 
-var errNoObject = errors.New("Decode returned no object")
-
-// decodeData decodes the object that decodeInstead was called for.
-func (r *objectReader[T]) decodeData(previousData []byte) (T, error) {
-	if d, ok := r.decoder.(wire.Updater[T]); ok && previousData != nil {
-		return d.Update(r.data, r.held, previousData)
-	}
-	return r.decoder.Decode(r.data, r.held)
-}
-
-// unchanged reports whether o, which has the uid of m, need not be decoded again. For typed objects
-// in protobuf an equal resource version suffices: a server always encodes an object of one version
-// the same way. Custom resources, and so their metadata, are converted and defaulted on reading, by
-// rules that can change without a new version.
-func (c *codec[T]) unchanged(o T, m wire.Meta) bool {
-	return c.protobuf && c.form == typedForm && len(m.ResourceVersion) > 0 && o.GetResourceVersion() == string(m.ResourceVersion)
-}
-
-// view returns b as a string that shares its memory.
-func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
-
-// check rejects an object that does not belong to the collection.
-func (c *codec[T]) check(o T) error {
-	if err := c.scope.check(o); err != nil {
-		return err
-	}
-	return c.checkKind(o.GetObjectKind().GroupVersionKind())
-}
-
-// checkKind rejects kinds other than the wanted one. An empty kind is accepted.
-func (c *codec[T]) checkKind(got schema.GroupVersionKind) error {
-	if c.wanted.Empty() || got.Empty() || got == c.wanted || c.form == partialForm && got == partialKind {
+// ReceivedData returns the protobuf message in an encoding from Append or AppendReceived; nil if
+// the codec's encoding is not protobuf.
+func (c *Codec[T]) ReceivedData(encoded []byte) []byte {
+	if !c.envelope {
 		return nil
 	}
-	return &KindError{Got: got, Want: c.wanted}
+	_, data, _ := c.open(encoded)
+	return data
 }
 
-// otherKind returns a KindError instead of err if the object is of another kind.
-func (c *codec[T]) otherKind(data []byte, err error) error {
-	var t metav1.TypeMeta
-	if c.protobuf || kjson.UnmarshalCaseSensitivePreserveInts(data, &t) != nil {
+// Diff appends to dst a patch that turns base into exactly data; both are encodings by this codec.
+// It returns false and the unchanged dst if the patch would be larger than most bytes, or if the
+// codec's encoding does not support patches.
+func (c *Codec[T]) Diff(dst, base, data []byte, most int) ([]byte, bool) {
+	_, body, err := c.open(data)
+	head := len(data) - len(body)
+	if !c.patches || err != nil || len(base) < head || string(base[:head]) != string(data[:head]) {
+		return dst, false
+	}
+	d := c.differs.Get().(wire.Differ)
+	defer c.differs.Put(d)
+	return d.Diff(dst, head, base, data, most)
+}
+
+// DecodeBase is DecodeAlone for an object that patches are based on. Its strings may share memory
+// with data, which must not be modified afterwards.
+func (c *Codec[T]) DecodeBase(data []byte) (obj T, err error) {
+	kind, body, err := c.open(data)
+	if err != nil {
+		return obj, err
+	}
+	if !c.patches {
+		return obj, errors.New("decode a base: the encoding does not support patches")
+	}
+	d := c.getDecoder()
+	defer c.putDecoder(d)
+	if obj, err = d.Decoder.(wire.Patcher[T]).DecodeBase(body); err == nil {
+		setTypeMeta(obj, kind)
+	}
+	return obj, err
+}
+
+// DecodePatch returns the result of applying a patch to base, which was decoded from the encoding
+// that the patch is based on. The two objects share the parts that the patch does not change.
+func (c *Codec[T]) DecodePatch(base T, patch []byte) (obj T, err error) {
+	if !c.patches {
+		return obj, errors.New("decode a patch: the encoding does not support patches")
+	}
+	d := c.getDecoder()
+	defer c.putDecoder(d)
+	return d.Decoder.(wire.Patcher[T]).DecodePatch(base, patch)
+}
+
+// DecodeNextPatch is DecodePatch if other is an earlier state of the object, made by applying
+// otherPatch to the same base. The new object also shares with other what the two patches have in
+// common.
+func (c *Codec[T]) DecodeNextPatch(base T, patch []byte, other T, otherPatch []byte) (obj T, err error) {
+	if !c.patches {
+		return obj, errors.New("decode a patch: the encoding does not support patches")
+	}
+	d := c.getDecoder()
+	defer c.putDecoder(d)
+	return d.Decoder.(wire.Patcher[T]).DecodeNextPatch(base, patch, other, otherPatch)
+}
+
+// SharedBytes returns the memory, in bytes, that the codec's decoders use for shared parts of
+// objects and for their plans of types. It is too expensive to call for every object.
+func (c *Codec[T]) SharedBytes() int64 {
+	shared := c.decoder.Stats()
+	c.idleMu.Lock()
+	defer c.idleMu.Unlock()
+	if c.idle != nil {
+		shared = addStats(shared, c.idle.Stats())
+	}
+	return int64(shared.TableBytes + shared.PlanBytes)
+}
+
+// Decode decodes an encoding from Append. The object is read-only: it shares equal parts with other decoded objects
+// and with previous, an earlier version of it or the zero T.
+func (c *Codec[T]) Decode(data []byte, previous T) (T, error) {
+	if !c.mu.TryLock() { // sharing less is better than waiting
+		return c.DecodeAlone(data)
+	}
+	defer c.mu.Unlock()
+	kind, body, err := c.open(data)
+	if err != nil {
+		return *new(T), err
+	}
+	if c.decoded++; c.decoded%recheckEvery == 1 {
+		c.decoder.Recheck()
+	}
+	obj, err := c.decoder.Decode(body, previous)
+	if err == nil {
+		setTypeMeta(obj, kind)
+	}
+	return obj, err
+}
+
+// DecodeAlone is Decode for callers that look at a single object and soon drop it. In protobuf, the
+// object shares little with others, but any of its strings that is still referenced keeps a copy of
+// the encoding in memory, if that is at most 32 KiB. In JSON, it shares nothing.
+func (c *Codec[T]) DecodeAlone(data []byte) (obj T, err error) {
+	kind, body, err := c.open(data)
+	if err != nil {
+		return obj, err
+	}
+	d := c.getDecoder()
+	defer c.putDecoder(d)
+	if obj, err = d.decode(body); err == nil {
+		setTypeMeta(obj, kind)
+	}
+	return obj, err
+}
+
+// open splits data into the kind and the encoded object.
+func (c *Codec[T]) open(data []byte) (kind metav1.TypeMeta, body []byte, err error) {
+	if !c.envelope {
+		return kind, data, nil
+	}
+	apiVersion, rest, ok := cutPrefixed(data)
+	name, rest, more := cutPrefixed(rest)
+	if !ok || !more {
+		return kind, nil, fmt.Errorf("decode %v: the kind is cut off", c.typ)
+	}
+	return metav1.TypeMeta{APIVersion: string(apiVersion), Kind: string(name)}, rest, nil
+}
+
+// setTypeMeta sets the kind that open returned.
+func setTypeMeta(obj object.Object, kind metav1.TypeMeta) {
+	if of, ok := obj.GetObjectKind().(*metav1.TypeMeta); ok && kind != (metav1.TypeMeta{}) {
+		*of = kind
+	}
+}
+
+func appendPrefixed(dst []byte, s string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
+}
+
+func cutPrefixed(b []byte) (s, rest []byte, ok bool) {
+	n, size := binary.Uvarint(b)
+	if size <= 0 || n > uint64(len(b)-size) {
+		return nil, nil, false
+	}
+	return b[size : size+int(n)], b[size+int(n):], true
+}
+
+// message is implemented by the generated code of built-in types.
+type message interface {
+	Size() int
+	MarshalToSizedBuffer([]byte) (int, error)
+	Unmarshal([]byte) error
+}
+
+func (c *Codec[T]) useProtobuf() {
+	lossless := losslessChecks{}.forType(c.typ)
+	c.encoding, c.envelope = "protobuf", true
+	c.append = func(dst []byte, obj T) ([]byte, error) {
+		if lossless != nil && !lossless(reflect.ValueOf(obj).Elem()) {
+			return nil, ErrLossy
+		}
+		kind, ok := obj.GetObjectKind().(*metav1.TypeMeta)
+		if !ok {
+			return nil, ErrLossy
+		}
+		dst = appendPrefixed(appendPrefixed(dst, kind.APIVersion), kind.Kind)
+		return appendMessage(dst, any(obj).(message))
+	}
+	c.newDecoder = func(options wire.Options) (wire.Decoder[T], error) {
+		return protobufDecoder[T](reflect.PointerTo(c.typ), options)
+	}
+}
+
+// makeDecoders makes the decoder of objects that share parts, and one of single objects.
+func (c *Codec[T]) makeDecoders(options, single wire.Options) (err error) {
+	c.newSingle = func() (wire.Decoder[T], error) { return c.newDecoder(single) }
+	if c.decoder, err = c.newDecoder(options); err != nil {
 		return err
 	}
-	if kindErr := c.checkKind(t.GroupVersionKind()); kindErr != nil {
-		return kindErr
+	d, err := c.newSingle()
+	c.idle = &singleDecoder[T]{Decoder: d}
+	patcher, ok := d.(wire.Patcher[T])
+	if c.patches = ok && err == nil; c.patches {
+		c.differs.New = func() any { return patcher.NewDiffer() }
 	}
 	return err
 }
 
-// checkListKind is checkKind for the kind of a list.
-func (c *codec[T]) checkListKind(got schema.GroupVersionKind) error {
-	list := func(kind schema.GroupVersionKind) schema.GroupVersionKind {
-		return kind.GroupVersion().WithKind(kind.Kind + "List")
+func appendMessage(dst []byte, m message) ([]byte, error) {
+	from, size := len(dst), m.Size()
+	dst = append(dst, make([]byte, size)...)
+	n, err := m.MarshalToSizedBuffer(dst[from:])
+	if err == nil && n != size {
+		err = fmt.Errorf("it was modified while it was encoded: it has %d bytes, not %d", n, size)
 	}
-	if c.wanted.Empty() || got == list(c.wanted) || c.form == partialForm && got == list(partialKind) {
-		return nil
-	}
-	return &KindError{Got: got, Want: list(c.wanted)}
+	return dst, err
 }
 
-// setKind sets or clears apiVersion and kind as the codec's form requires.
-func (c *codec[T]) setKind(o T) {
-	switch kind := o.GetObjectKind(); {
-	case c.form == typedForm:
-		kind.SetGroupVersionKind(schema.GroupVersionKind{})
-	case c.form == partialForm && !c.scope.Kind.Empty():
-		kind.SetGroupVersionKind(c.scope.Kind)
-	case c.form == partialForm && kind.GroupVersionKind().Empty():
-		kind.SetGroupVersionKind(partialKind)
-	}
-}
-
-// checkListHead checks the list's kind and derives from it the kind for items that do not state
-// their own. complete is set when the whole list has been read.
-func (r *objectReader[T]) checkListHead(head listHead, complete bool) error {
-	if head.kind == "" {
-		if complete {
-			return errNoList
+func (c *Codec[T]) useJSON() {
+	c.encoding = "json"
+	c.append = func(dst []byte, obj T) ([]byte, error) {
+		data, err := json.Marshal(obj)
+		if err != nil {
+			return nil, err
 		}
-		return nil
+		back, err := c.DecodeAlone(data)
+		if err != nil {
+			return nil, err
+		}
+		if !equalWithNil(obj, back) {
+			return nil, ErrLossy
+		}
+		return append(dst, data...), nil
 	}
-	if err := r.checkListKind(schema.FromAPIVersionAndKind(head.apiVersion, head.kind)); err != nil {
-		return err
-	}
-	if d, ok := r.decoder.(interface{ SetDefaultKind(apiVersion, kind string) }); ok {
-		h := json.ListHead{TypeMeta: metav1.TypeMeta{APIVersion: head.apiVersion, Kind: head.kind}}
-		d.SetDefaultKind(h.ItemKind())
-	}
-	return nil
-}
-
-var errNoList = errors.New("the response has no kind, so it is not a list")
-
-// openEnvelope parses the envelope of an object in protobuf.
-func openEnvelope(data []byte) (proto.Envelope, error) {
-	e, err := proto.ParseEnvelope(data)
-	if err == nil && len(e.ContentEncoding) > 0 {
-		err = fmt.Errorf("unknown content encoding %s", wordOrSize(string(e.ContentEncoding)))
-	}
-	return e, err
-}
-
-// bookmark decodes the metadata of a bookmark. It does not use the decoder, which might trim the
-// initial-events-end annotation.
-func (c *codec[T]) bookmark(data []byte) (metav1.Object, error) {
-	raw, err := c.open(data)
-	if err != nil {
-		return nil, err
-	}
-	var m metav1.PartialObjectMetadata
-	if c.protobuf {
-		return &m, m.Unmarshal(raw)
-	}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &m); err != nil {
-		return nil, redact.Decoding(err)
-	}
-	return &m, c.checkKind(m.GroupVersionKind())
-}
-
-// objectError returns an ObjectError for the object in data if its key can be read, and err otherwise.
-func (c *codec[T]) objectError(data []byte, t EventType, err error) error {
-	m := c.identify(data)
-	if len(m.Name) == 0 {
-		return err
-	}
-	return &ObjectError{
-		Key: object.Key{Namespace: string(m.Namespace), Name: string(m.Name)}, UID: string(m.UID),
-		ResourceVersion: string(m.ResourceVersion), Event: t, Err: err,
+	c.newDecoder = func(options wire.Options) (wire.Decoder[T], error) {
+		return jsonDecoder[T](reflect.PointerTo(c.typ), options)
 	}
 }
 
-// identify returns as much of the identity of a possibly malformed object as can be read.
-func (c *codec[T]) identify(data []byte) wire.Meta {
-	if c.protobuf {
-		m := startOf(data, 1)
-		return wire.Meta{Name: startOf(m, 1), Namespace: startOf(m, 3), UID: startOf(m, 5), ResourceVersion: startOf(m, 6)}
+func (c *Codec[T]) useUnstructured() {
+	c.encoding = "json"
+	c.append = func(dst []byte, obj T) ([]byte, error) {
+		u := any(obj).(*unstructured.Unstructured)
+		if u.GroupVersionKind().Kind == "" {
+			return nil, fmt.Errorf("%w: it has no kind, or its apiVersion is malformed", ErrLossy) // it could not be decoded
+		}
+		return appendJSON(dst, u.Object, 0)
 	}
-	if m, ok := c.shared.Peek(data); ok {
-		return m
-	}
-	var o struct {
-		Metadata struct{ Namespace, Name, UID, ResourceVersion string }
-	}
-	if kjson.UnmarshalCaseSensitivePreserveInts(data, &o) != nil {
-		return wire.Meta{}
-	}
-	m := o.Metadata
-	return wire.Meta{Namespace: []byte(m.Namespace), Name: []byte(m.Name), UID: []byte(m.UID), ResourceVersion: []byte(m.ResourceVersion)}
-}
-
-// statusError returns the error in the object of an ERROR event.
-func (c *codec[T]) statusError(data []byte) error {
-	decode := jsonStatus
-	if c.protobuf {
-		decode = protobufStatus
-	}
-	status, err := decode(data)
-	if err != nil {
-		return fmt.Errorf("ERROR event without a readable Status: %w", err)
-	}
-	return statusError(status, 0)
-}
-
-// countingReader counts the bytes read.
-type countingReader struct {
-	io.Reader
-	count *atomic.Uint64
-}
-
-func (r countingReader) Read(p []byte) (int, error) {
-	n, err := r.Reader.Read(p)
-	r.count.Add(uint64(n))
-	return n, err
+	c.newDecoder = func(options wire.Options) (wire.Decoder[T], error) { return jsonDecoder[T](unstructuredType, options) }
 }

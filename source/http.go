@@ -55,8 +55,8 @@ type HTTP[T object.Object] struct {
 	accept string // the Accept header of watches
 	// acceptList is the Accept header of lists.
 	acceptList string
-	json       *codec[T]
-	protobuf   *codec[T] // nil if T has no protobuf encoding
+	json       *format[T]
+	protobuf   *format[T] // nil if T has no protobuf encoding
 	stats      counters
 
 	onStrayWrite atomic.Pointer[func(field string)]
@@ -89,13 +89,13 @@ func newHTTP[T object.Object](client *Client, scope Scope, typ reflect.Type) (*H
 		return nil, errors.New("source: Scope.Resource needs a resource and a version, such as {apps, v1, deployments}")
 	}
 	h := &HTTP[T]{typ: typ, client: client, scope: scope, base: client.collectionURL(scope.Resource, scope.Namespace)}
-	if err := h.makeCodecs(); err != nil {
+	if err := h.makeFormats(); err != nil {
 		return nil, fmt.Errorf("source: %v: %w", scope, err)
 	}
 	return h, nil
 }
 
-func (h *HTTP[T]) makeCodecs() (err error) {
+func (h *HTTP[T]) makeFormats() (err error) {
 	if h.typ.Kind() != reflect.Pointer || h.typ.Elem().Kind() != reflect.Struct {
 		return fmt.Errorf("cannot decode into %v; want a pointer to a struct", h.typ)
 	}
@@ -103,7 +103,7 @@ func (h *HTTP[T]) makeCodecs() (err error) {
 	if form == typedForm && kind.Empty() {
 		kind = h.scope.Resource.GroupVersion().WithKind(h.typ.Elem().Name())
 	}
-	h.json = &codec[T]{scope: h.scope, form: form, wanted: kind, stats: &h.stats, newDecoder: h.newJSON}
+	h.json = &format[T]{scope: h.scope, form: form, wanted: kind, stats: &h.stats, newDecoder: h.newJSON}
 	if h.json.shared, err = h.newJSON(false); err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func (h *HTTP[T]) makeCodecs() (err error) {
 	if !proto.Supports(h.typ) {
 		return nil
 	}
-	h.protobuf = &codec[T]{scope: h.scope, form: form, wanted: kind, stats: &h.stats, newDecoder: h.newProtobuf, protobuf: true}
+	h.protobuf = &format[T]{scope: h.scope, form: form, wanted: kind, stats: &h.stats, newDecoder: h.newProtobuf, protobuf: true}
 	h.protobuf.shared, err = h.newProtobuf(false)
 	return err
 }
@@ -170,7 +170,7 @@ func (h *HTTP[T]) List(ctx context.Context, opts ListOptions[T], each func(T) er
 		return ListResult{}, err
 	}
 	defer response.Body.Close()
-	c, err := h.codecFor(response)
+	c, err := h.formatFor(response)
 	if err != nil {
 		return ListResult{}, err
 	}
@@ -225,7 +225,7 @@ func (h *HTTP[T]) Watch(ctx context.Context, opts WatchOptions[T]) (Stream[T], e
 		cancel(err)
 		return nil, err
 	}
-	c, err := h.codecFor(response)
+	c, err := h.formatFor(response)
 	if err != nil {
 		cancel(err)
 		response.Body.Close()
@@ -245,8 +245,8 @@ func (h *HTTP[T]) limitStart(cancel context.CancelCauseFunc) (stop func() bool) 
 	return time.AfterFunc(h.client.timeout, func() { cancel(errTimeout) }).Stop
 }
 
-// codecFor returns the codec for the response's content type.
-func (h *HTTP[T]) codecFor(response *http.Response) (*codec[T], error) {
+// formatFor returns the format for the response's content type.
+func (h *HTTP[T]) formatFor(response *http.Response) (*format[T], error) {
 	media, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")) // an invalid one matches no case
 	switch {
 	case media == jsonType:

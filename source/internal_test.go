@@ -43,8 +43,8 @@ func TestDeepContent(t *testing.T) {
 }
 
 func TestWantedKind(t *testing.T) {
-	group := codec[*unstructured.Unstructured]{wanted: schema.GroupVersionKind{Group: "shop.test", Version: "v1", Kind: "Widget"}}
-	core := codec[*unstructured.Unstructured]{wanted: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}}
+	group := format[*unstructured.Unstructured]{wanted: schema.GroupVersionKind{Group: "shop.test", Version: "v1", Kind: "Widget"}}
+	core := format[*unstructured.Unstructured]{wanted: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}}
 	for _, tt := range []struct {
 		apiVersion, kind string
 		group, core      bool
@@ -65,7 +65,7 @@ func TestWantedKind(t *testing.T) {
 // TestKindsOfPartialObjects: metadata has its own kind or the scope's, and no other.
 func TestKindsOfPartialObjects(t *testing.T) {
 	pod, other := schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, schema.GroupVersionKind{Version: "v1", Kind: "Node"}
-	typed, partial := codec[*corev1.Pod]{wanted: pod}, codec[*corev1.Pod]{wanted: pod, form: partialForm}
+	typed, partial := format[*corev1.Pod]{wanted: pod}, format[*corev1.Pod]{wanted: pod, form: partialForm}
 	for _, tt := range []struct {
 		got            schema.GroupVersionKind
 		typed, partial bool
@@ -81,7 +81,7 @@ func TestKindsOfPartialObjects(t *testing.T) {
 
 // TestOtherKind: that an object is of another kind is reported instead of why it cannot be decoded as the wanted one.
 func TestOtherKind(t *testing.T) {
-	c := codec[*corev1.Pod]{wanted: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}}
+	c := format[*corev1.Pod]{wanted: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}}
 	broken := errors.New("spec is a number")
 	if err := c.otherKind([]byte(`{"kind":"Widget","apiVersion":"v1","spec":7}`), broken); errors.Is(err, broken) {
 		t.Errorf("a Widget: %v", err)
@@ -302,7 +302,7 @@ func TestUnchanged(t *testing.T) {
 		{true, typedForm, "7", "7", true}, {true, typedForm, "7", "8", false}, {true, typedForm, "", "", false}, {false, typedForm, "7", "7", false},
 		{true, partialForm, "7", "7", false},
 	} {
-		c := codec[*corev1.Pod]{protobuf: tt.protobuf, form: tt.form}
+		c := format[*corev1.Pod]{protobuf: tt.protobuf, form: tt.form}
 		if got := c.unchanged(at(tt.held), wire.Meta{ResourceVersion: []byte(tt.sent)}); got != tt.want {
 			t.Errorf("%+v: unchanged is %t", tt, got)
 		}
@@ -349,7 +349,7 @@ func TestNumbersThatJSONLacks(t *testing.T) {
 
 // TestBrokenEnvelopes and bookmarks are errors.
 func TestBrokenEnvelopes(t *testing.T) {
-	c := codec[*corev1.Pod]{protobuf: true}
+	c := format[*corev1.Pod]{protobuf: true}
 	if raw, err := c.open([]byte("no envelope")); err == nil || raw != nil {
 		t.Errorf("no envelope: %q, %v", raw, err)
 	}

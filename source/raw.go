@@ -47,15 +47,15 @@ func NewRaw(client *Client, scope Scope, protobuf bool) (*HTTP[*Raw], error) {
 	}
 	if protobuf {
 		h.accept, h.acceptList = protobufType, protobufType // JSON would be another encoding of the same states
-		h.protobuf = rawCodec(h, func(bool) (wire.Decoder[*Raw], error) { return rawProtobuf{}, nil })
+		h.protobuf = rawFormat(h, func(bool) (wire.Decoder[*Raw], error) { return rawProtobuf{}, nil })
 		h.protobuf.protobuf = true
 	}
-	h.json = rawCodec(h, func(bool) (wire.Decoder[*Raw], error) { return rawJSON{}, nil })
+	h.json = rawFormat(h, func(bool) (wire.Decoder[*Raw], error) { return rawJSON{}, nil })
 	return h, nil
 }
 
-func rawCodec(h *HTTP[*Raw], newDecoder func(bool) (wire.Decoder[*Raw], error)) *codec[*Raw] {
-	c := &codec[*Raw]{scope: h.scope, form: typedForm, wanted: h.scope.Kind, stats: &h.stats, newDecoder: newDecoder}
+func rawFormat(h *HTTP[*Raw], newDecoder func(bool) (wire.Decoder[*Raw], error)) *format[*Raw] {
+	c := &format[*Raw]{scope: h.scope, form: typedForm, wanted: h.scope.Kind, stats: &h.stats, newDecoder: newDecoder}
 	c.shared, _ = newDecoder(false)
 	return c
 }

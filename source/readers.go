@@ -35,14 +35,14 @@ type listHead struct {
 	resourceVersion, nextPage string
 }
 
-func (c *codec[T]) list(body io.Reader) listReader {
+func (c *format[T]) list(body io.Reader) listReader {
 	if c.protobuf {
 		return protobufList{proto.NewListReader(bufio.NewReaderSize(body, listBuffer), c.scope.MaxObjectBytes)}
 	}
 	return jsonList{json.NewListReader(body, c.scope.MaxObjectBytes)}
 }
 
-func (c *codec[T]) events(body io.Reader) eventReader {
+func (c *format[T]) events(body io.Reader) eventReader {
 	if c.protobuf {
 		return newFrameReader(body, c.scope.MaxObjectBytes)
 	}

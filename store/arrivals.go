@@ -5,6 +5,7 @@ import (
 	"iter"
 	"sync/atomic"
 
+	"github.com/tidings/tidings/internal/codec"
 	"github.com/tidings/tidings/object"
 )
 
@@ -101,7 +102,7 @@ func (a *Arrivals[T]) countCold() {
 // OpenPacked opens the objects from..to that AddPacked has appended. Several goroutines may open
 // different ones concurrently, each with its own codec. The error says which object cannot be
 // opened, and why.
-func (g *Gathering[T]) OpenPacked(from, to int, codec Codec[T]) ([]T, error) {
+func (g *Gathering[T]) OpenPacked(from, to int, codec codec.Codec[T]) ([]T, error) {
 	objects := make([]T, to-from)
 	for i := range objects {
 		item := &g.items[from+i]
@@ -115,13 +116,13 @@ func (g *Gathering[T]) OpenPacked(from, to int, codec Codec[T]) ([]T, error) {
 }
 
 // openWith opens the object of an entry that nobody else knows yet.
-func (f *folding[T]) openWith(codec Codec[T], k object.Key, e *folded[T]) (o T, err error) {
-	patcher, _ := codec.(Patcher[T])
+func (f *folding[T]) openWith(with codec.Codec[T], k object.Key, e *folded[T]) (o T, err error) {
+	patcher, _ := with.(codec.Patcher[T])
 	o, patched := f.openPatch(patcher, e, false)
 	if !patched {
 		f.opens.Add(1)
 		err = e.packed.View(func(data []byte) (err error) {
-			o, err = codec.Decode(data, *new(T))
+			o, err = with.Decode(data, *new(T))
 			return err
 		})
 	}

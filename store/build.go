@@ -1,8 +1,9 @@
 package store
 
-import "github.com/tidings/tidings/internal/tree"
-
-import "github.com/tidings/tidings/object"
+import (
+	"github.com/tidings/tidings/internal/tree"
+	"github.com/tidings/tidings/object"
+)
 
 // knownValues returns the values in the index of the object in the slot, or false if they are not
 // known and must be computed.

@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tidings/tidings/internal/codec"
 	"github.com/tidings/tidings/internal/fold"
 	"github.com/tidings/tidings/internal/testseed"
 	"github.com/tidings/tidings/internal/tree"
@@ -51,7 +52,7 @@ type foldWorld struct {
 	hand    object.Key
 	kept    []keptSnapshot
 	held    []*thing // objects that a reader holds
-	codec   Codec[*thing]
+	codec   codec.Codec[*thing]
 	common  string             // text that all things have in common
 	nexts   int                // changes decoded relative to earlier states
 	gather  *Gathering[*thing] // a list that is arriving, or nil
@@ -59,7 +60,7 @@ type foldWorld struct {
 
 func newFoldWorld(t *testing.T, seed uint64) *foldWorld { return newFoldWorldOf(t, seed, thingCodec{}) }
 
-func newFoldWorldOf(t *testing.T, seed uint64, codec Codec[*thing]) *foldWorld {
+func newFoldWorldOf(t *testing.T, seed uint64, codec codec.Codec[*thing]) *foldWorld {
 	failed := func(k object.Key, err error) { t.Errorf("%v cannot be opened: %v", k, err) }
 	strayed := func(k object.Key) { t.Errorf("somebody is said to have written to %v", k) }
 	w := &foldWorld{t: t, rand: rand.New(rand.NewPCG(seed, 0)), model: model{}, writer: NewWriter[*thing](Options{OnOpenError: failed, OnStrayPart: strayed}), codec: codec}
@@ -451,7 +452,7 @@ var churn = flag.Int("churn", 3000, "objects that TestCountsDoNotDrift sets")
 // TestCountsDoNotDrift compares counts with what is there after many changes, folds, lists, and
 // reads, with patches and without.
 func TestCountsDoNotDrift(t *testing.T) {
-	for name, codec := range map[string]Codec[*thing]{"packed": thingCodec{}, "patches": newPatchingCodec(t)} {
+	for name, codec := range map[string]codec.Codec[*thing]{"packed": thingCodec{}, "patches": newPatchingCodec(t)} {
 		t.Run(name, func(t *testing.T) {
 			w := newFoldWorldOf(t, testseed.Seed(t), codec)
 			if name == "patches" {

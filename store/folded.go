@@ -11,38 +11,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tidings/tidings/internal/codec"
 	"github.com/tidings/tidings/internal/fold"
 	"github.com/tidings/tidings/internal/tree"
 	"github.com/tidings/tidings/object"
 )
-
-// Codec encodes and decodes the objects of a store. Its methods may be called from any goroutine.
-type Codec[T object.Object] interface {
-	// Append appends the encoding of obj to dst. It returns an error if decoding would not restore
-	// an equal object; the object then stays open.
-	Append(dst []byte, obj T) ([]byte, error)
-	// Decode decodes what Append encoded, for readers of many objects in order. The object may
-	// share equal parts with other objects, and with previous, an earlier version of it or the zero
-	// T.
-	Decode(data []byte, previous T) (T, error)
-	// DecodeAlone decodes what Append encoded, for readers of single objects that are soon dropped.
-	DecodeAlone(data []byte) (T, error)
-}
-
-// Patcher is a Codec that can store objects as patches of others.
-type Patcher[T object.Object] interface {
-	Codec[T]
-	// Diff appends to dst a patch that turns base into data, both encodings of objects. It returns
-	// false if there is none of at most most bytes. It must be exact: see fold.Differ.
-	Diff(dst, base, data []byte, most int) ([]byte, bool)
-	// DecodeBase decodes what Append encoded, as the base of patches. data does not change any more.
-	DecodeBase(data []byte) (T, error)
-	// DecodePatch applies a patch to base, the decoded base of the patch. The result may share parts with base.
-	DecodePatch(base T, patch []byte) (T, error)
-	// DecodeNextPatch is DecodePatch, given an earlier state of the object, other, and the patch
-	// that made it from the same base.
-	DecodeNextPatch(base T, patch []byte, other T, otherPatch []byte) (T, error)
-}
 
 // folded is the entry of a folded object. Snapshots that have it in common share it.
 type folded[T object.Object] struct {
@@ -64,9 +37,9 @@ func (e *folded[T]) packedAs(packed fold.Packed) *folded[T] {
 
 // folding is the state shared by all snapshots of a store with a codec.
 type folding[T object.Object] struct {
-	codec     Codec[T]
-	patcher   Patcher[T]   // the codec, or nil if it is not a Patcher
-	typ       reflect.Type // of the objects, a pointer
+	codec     codec.Codec[T]
+	patcher   codec.Patcher[T] // the codec, or nil if it is not a Patcher
+	typ       reflect.Type     // of the objects, a pointer
 	packer    fold.Packer
 	recent    recent[T]
 	templates templates
@@ -94,15 +67,15 @@ type folds[T object.Object] struct {
 // UseCodec makes objects of a type foldable. typ is a pointer type: T, or one that implements the
 // interface T. Objects of other types, which the codec refuses, stay open. Call UseCodec before the
 // first transaction.
-func (w *Writer[T]) UseCodec(codec Codec[T], typ reflect.Type) {
+func (w *Writer[T]) UseCodec(c codec.Codec[T], typ reflect.Type) {
 	w.mustBeIdle("UseCodec")
 	if typ.Kind() != reflect.Pointer || !typ.AssignableTo(reflect.TypeFor[T]()) {
 		panic(fmt.Sprintf("store: objects of %v cannot be folded: it is no pointer that is a %v", typ, reflect.TypeFor[T]()))
 	}
 	next := *w.store.Snapshot()
-	f := &folding[T]{codec: codec, typ: typ, onOpenError: w.options.OnOpenError, onStrayPart: w.options.OnStrayPart}
+	f := &folding[T]{codec: c, typ: typ, onOpenError: w.options.OnOpenError, onStrayPart: w.options.OnStrayPart}
 	f.templates.root, f.templates.needed = int64(typ.Elem().Size()), f.packer.Needs
-	if patcher, ok := codec.(Patcher[T]); ok {
+	if patcher, ok := c.(codec.Patcher[T]); ok {
 		f.patcher = patcher
 		f.packer.SetDiffer(patcher.Diff)
 	}
@@ -186,7 +159,7 @@ func (f *folding[T]) open(k object.Key, e *folded[T], single bool) (T, bool) {
 // openPatch opens an object that is packed as a patch. It returns false for others, and for objects
 // to decode as a whole: single ones whose template is not decoded, until more of them are
 // requested.
-func (f *folding[T]) openPatch(patcher Patcher[T], e *folded[T], single bool) (o T, ok bool) {
+func (f *folding[T]) openPatch(patcher codec.Patcher[T], e *folded[T], single bool) (o T, ok bool) {
 	template, patch, ok, err := e.packed.Patch()
 	if !ok || err != nil || patcher == nil {
 		return o, false
@@ -202,7 +175,7 @@ func (f *folding[T]) openPatch(patcher Patcher[T], e *folded[T], single bool) (o
 
 // base returns a decoded template. It returns false if that cannot be decoded, or if decoding it
 // for a single object does not pay off.
-func (f *folding[T]) base(patcher Patcher[T], template *fold.Dictionary, single bool) (base T, ok bool) {
+func (f *folding[T]) base(patcher codec.Patcher[T], template *fold.Dictionary, single bool) (base T, ok bool) {
 	decoded, kept := template.Decoded()
 	if base, ok = decoded.(T); ok {
 		return base, true
@@ -260,7 +233,7 @@ func (f *folding[T]) checked(k object.Key, e *folded[T], o T) T {
 }
 
 // whole decodes the object from its bytes, using only parts that nobody can have written to.
-func (e *folded[T]) whole(patcher Patcher[T]) (o T, err error) {
+func (e *folded[T]) whole(patcher codec.Patcher[T]) (o T, err error) {
 	data, err := e.packed.Open(nil)
 	if err != nil {
 		return o, err
@@ -269,7 +242,7 @@ func (e *folded[T]) whole(patcher Patcher[T]) (o T, err error) {
 }
 
 // sameEncoding reports whether o has the same encoding as should, or should cannot be encoded.
-func sameEncoding[T object.Object](codec Codec[T], o, should T) bool {
+func sameEncoding[T object.Object](codec codec.Codec[T], o, should T) bool {
 	want, err := codec.Append(nil, should)
 	if err != nil {
 		return true

@@ -1,8 +1,10 @@
 package store
 
-import "github.com/tidings/tidings/internal/tree"
+import (
+	"slices"
 
-import "slices"
+	"github.com/tidings/tidings/internal/tree"
+)
 
 // groups arranges items that come sorted by key in the order of an index: by value, then key. Only the distinct values
 // are compared with each other, which is several times faster than sorting all entries.

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/tidings/tidings/internal/codec"
 	"github.com/tidings/tidings/internal/fold"
 	"github.com/tidings/tidings/internal/testseed"
 	"github.com/tidings/tidings/object"
@@ -231,7 +232,7 @@ func (w *listWorld) checkList() {
 // which are never completed.
 func TestListModel(t *testing.T) {
 	testseed.Each(t, 2, func(t *testing.T, seed uint64) {
-		var codec Codec[*thing] = thingCodec{}
+		var codec codec.Codec[*thing] = thingCodec{}
 		if seed%2 == 0 {
 			codec = newPatchingCodec(t)
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tidings/tidings/internal/codec"
 	"github.com/tidings/tidings/internal/fold"
 	"github.com/tidings/tidings/internal/testseed"
 	"github.com/tidings/tidings/object"
@@ -15,7 +16,7 @@ import (
 
 // listNeighbors gathers objects decoded relative to their neighbors; it overwrites their encodings
 // afterwards. It returns how many were decoded as a whole.
-func listNeighbors(t *testing.T, w *Writer[*thing], codec Codec[*thing], objects []*thing, fold func(g *Gathering[*thing], i int)) (whole int) {
+func listNeighbors(t *testing.T, w *Writer[*thing], codec codec.Codec[*thing], objects []*thing, fold func(g *Gathering[*thing], i int)) (whole int) {
 	t.Helper()
 	g, n := w.Store().Gather(0), w.Store().Neighbors()
 	for i, o := range objects {
@@ -35,7 +36,7 @@ func listNeighbors(t *testing.T, w *Writer[*thing], codec Codec[*thing], objects
 }
 
 // addBeside adds a decoded object to the gathering, and reports whether it was decoded relative to a neighbor.
-func addBeside(t *testing.T, g *Gathering[*thing], n *Neighbors[*thing], codec Codec[*thing], o *thing) bool {
+func addBeside(t *testing.T, g *Gathering[*thing], n *Neighbors[*thing], codec codec.Codec[*thing], o *thing) bool {
 	t.Helper()
 	encoded, err := codec.Append(nil, o)
 	if err != nil {
@@ -123,7 +124,7 @@ func TestFewNeighbors(t *testing.T) {
 func TestNeighborsWithoutPatches(t *testing.T) {
 	objects := neighborThings(2, 100)
 	testseed.Each(t, 2, func(t *testing.T, seed uint64) {
-		for _, codec := range []Codec[*thing]{thingCodec{}, &faultyCodec{patchingCodec: newPatchingCodec(t), rand: rand.New(rand.NewPCG(seed, 1))}} {
+		for _, codec := range []codec.Codec[*thing]{thingCodec{}, &faultyCodec{patchingCodec: newPatchingCodec(t), rand: rand.New(rand.NewPCG(seed, 1))}} {
 			w := newFoldWorldOf(t, seed, codec)
 			whole := listNeighbors(t, w.writer, codec, objects, func(*Gathering[*thing], int) {})
 			if _, plain := codec.(thingCodec); whole < 2 || plain && whole != len(objects) {

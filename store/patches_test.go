@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 
+	"github.com/tidings/tidings/internal/codec"
 	"github.com/tidings/tidings/internal/fold"
 	"github.com/tidings/tidings/internal/testseed"
 	"github.com/tidings/tidings/internal/tree"
@@ -89,7 +90,7 @@ func TestFoldedModelWithPatches(t *testing.T) {
 	most, nexts := int64(0), 0
 	for _, faulty := range []bool{false, true} {
 		testseed.Each(t, 2, func(t *testing.T, seed uint64) {
-			var codec Codec[*thing] = newPatchingCodec(t)
+			var codec codec.Codec[*thing] = newPatchingCodec(t)
 			if faulty {
 				codec = &faultyCodec{patchingCodec: newPatchingCodec(t), rand: rand.New(rand.NewPCG(seed, 1))}
 			}

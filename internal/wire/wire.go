@@ -4,6 +4,8 @@
 // JSON. This package holds what they have in common.
 package wire
 
+import "github.com/tidings/tidings/internal/wire/patch"
+
 // Decoder decodes objects of one type. It keeps tables of the parts it has seen, so that equal
 // parts of different objects share memory: the objects it returns are read-only. Only one goroutine
 // at a time may use a Decoder, except that Stats may be called from any.
@@ -41,20 +43,9 @@ type Updater[T any] interface {
 // Patcher is a Decoder of objects that are stored as patches (see package patch).
 type Patcher[T any] interface {
 	Decoder[T]
+	patch.Decoder[T]
 	// NewDiffer returns a Differ that shares nothing with the decoder.
 	NewDiffer() Differ
-	// DecodeBase decodes the base of patches. The object's strings may point into data, which must
-	// not change any more. It returns an error if data uses liberties of the encoding that no API
-	// server takes.
-	DecodeBase(data []byte) (T, error)
-	// Patched applies a patch to base, the object decoded from the bytes that the patch was made
-	// against. Parts that the patch does not touch become parts of the result without being
-	// checked, so nobody may have written to base. base is only read.
-	Patched(base T, patch []byte) (T, error)
-	// Repatched is like Patched, given another object and the patch that made it from the same
-	// base. Parts that are the same in both become parts of the result without being checked, so
-	// nobody may have written to other either.
-	Repatched(base T, patch []byte, other T, otherPatch []byte) (T, error)
 }
 
 // Differ makes patches of encoded objects. Only one goroutine at a time may use it.

@@ -217,7 +217,7 @@ func TestNoDiffOfUnfitMessages(t *testing.T) {
 	if p, ok := d.NewDiffer().Diff(nil, 0, nil, nil, 100); ok {
 		t.Errorf("got %x", p)
 	}
-	if _, err := d.Patched(&unfit{}, []byte{0, 0}); err == nil {
+	if _, err := d.DecodePatch(&unfit{}, []byte{0, 0}); err == nil {
 		t.Error("the patch was applied")
 	}
 }

@@ -33,15 +33,15 @@ func (dec *Decoder[T]) setInPlace(inPlace bool) {
 	dec.d.inPlace = inPlace
 }
 
-// Patched implements wire.Patcher.
-func (dec *Decoder[T]) Patched(base T, p []byte) (T, error) {
+// DecodePatch implements wire.Patcher.
+func (dec *Decoder[T]) DecodePatch(base T, p []byte) (T, error) {
 	return dec.patchedAs(func() (unsafe.Pointer, error) {
 		return dec.d.patched(*(*unsafe.Pointer)(unsafe.Pointer(&base)), p, sibling{})
 	})
 }
 
-// Repatched implements wire.Patcher.
-func (dec *Decoder[T]) Repatched(base T, p []byte, other T, otherPatch []byte) (T, error) {
+// DecodeNextPatch implements wire.Patcher.
+func (dec *Decoder[T]) DecodeNextPatch(base T, p []byte, other T, otherPatch []byte) (T, error) {
 	r := sibling{*(*unsafe.Pointer)(unsafe.Pointer(&other)), otherPatch}
 	return dec.patchedAs(func() (unsafe.Pointer, error) { return dec.d.patched(*(*unsafe.Pointer)(unsafe.Pointer(&base)), p, r) })
 }
@@ -57,19 +57,19 @@ func (dec *Decoder[T]) patchedAs(patched func() (unsafe.Pointer, error)) (T, err
 	return *(*T)(unsafe.Pointer(&out)), nil
 }
 
-// Patched implements wire.Patcher. A base of another type is an error.
-func (dec AsInterface[T]) Patched(base T, p []byte) (T, error) {
-	return dec.patchedAs(base, func(base unsafe.Pointer) (unsafe.Pointer, error) { return dec.Decoder.Patched(base, p) })
+// DecodePatch implements wire.Patcher. A base of another type is an error.
+func (dec AsInterface[T]) DecodePatch(base T, p []byte) (T, error) {
+	return dec.patchedAs(base, func(base unsafe.Pointer) (unsafe.Pointer, error) { return dec.Decoder.DecodePatch(base, p) })
 }
 
-// Repatched implements wire.Patcher. Objects of another type are an error.
-func (dec AsInterface[T]) Repatched(base T, p []byte, other T, otherPatch []byte) (T, error) {
+// DecodeNextPatch implements wire.Patcher. Objects of another type are an error.
+func (dec AsInterface[T]) DecodeNextPatch(base T, p []byte, other T, otherPatch []byte) (T, error) {
 	return dec.patchedAs(base, func(base unsafe.Pointer) (unsafe.Pointer, error) {
 		pointer, err := dec.pointerTo(other)
 		if err != nil {
 			return nil, err
 		}
-		return dec.Decoder.Repatched(base, p, pointer, otherPatch)
+		return dec.Decoder.DecodeNextPatch(base, p, pointer, otherPatch)
 	})
 }
 

@@ -60,7 +60,7 @@ func (c *patchChecker) patched(t testing.TB, base, data, p []byte) generated {
 		b, err = c.fresh(base)
 		must(t, err)
 	}
-	got, err := c.Patched(b, p)
+	got, err := c.DecodePatch(b, p)
 	if !reflect.DeepEqual(b, was) {
 		t.Fatalf("patch %x\nof %x\nhas written to the base, which became\n%+v", p, base, b)
 	}
@@ -90,27 +90,27 @@ func (c *patchChecker) repatched(t testing.TB, base, data, p []byte) generated {
 			b, err = c.fresh(base)
 			must(t, err)
 		}
-		other, err := c.Patched(b, otherPatch)
+		other, err := c.DecodePatch(b, otherPatch)
 		must(t, err)
-		was, err := c.Patched(b, otherPatch)
+		was, err := c.DecodePatch(b, otherPatch)
 		must(t, err)
-		got, err := c.Repatched(b, p, other, otherPatch)
+		got, err := c.DecodeNextPatch(b, p, other, otherPatch)
 		if panicked := (*wire.PanicError)(nil); errors.As(err, &panicked) {
 			t.Fatalf("%s\n%s", err, panicked.Stack)
 		}
 		if want != nil && !reflect.DeepEqual(got, want) {
 			t.Fatalf("patch %x\nbeside %x\nof %x: %v\ngot  %+v\nwant %+v", p, otherPatch, base, err, got, want)
 		}
-		if now, err := c.Patched(b, otherPatch); err != nil || !reflect.DeepEqual(other, was) || !reflect.DeepEqual(now, was) {
+		if now, err := c.DecodePatch(b, otherPatch); err != nil || !reflect.DeepEqual(other, was) || !reflect.DeepEqual(now, was) {
 			t.Fatalf("patch %x\nbeside %x\nof %x\nhas written to one of these: %v", p, otherPatch, base, err)
 		}
 	}
 	return want
 }
 
-// TestPatched compares patched objects of several types with decoded ones. At the end no object may
+// TestDecodePatch compares patched objects of several types with decoded ones. At the end no object may
 // have changed, and the decoder still works.
-func TestPatched(t *testing.T) {
+func TestDecodePatch(t *testing.T) {
 	rng := testseed.Rand(t)
 	for _, typ := range patchedTypes {
 		for _, opts := range []wire.Options{keeping, {}} {
@@ -152,8 +152,8 @@ func TestPatched(t *testing.T) {
 	}
 }
 
-// TestPatchedTrimmed has fields, keys and parts of lists that are trimmed.
-func TestPatchedTrimmed(t *testing.T) {
+// TestDecodePatchTrimmed has fields, keys and parts of lists that are trimmed.
+func TestDecodePatchTrimmed(t *testing.T) {
 	rng := testseed.Rand(t)
 	typ := reflect.TypeFor[*corev1.Pod]()
 	opts := keeping
@@ -176,8 +176,8 @@ func newPod(t testing.TB, change func(*corev1.Pod)) (before, after []byte) {
 	return before, marshalAll(t, []*corev1.Pod{pod})[0]
 }
 
-// TestPatchedShares: parts that the patch leaves alone are shared by both objects, the rest is not.
-func TestPatchedShares(t *testing.T) {
+// TestDecodePatchShares: parts that the patch leaves alone are shared by both objects, the rest is not.
+func TestDecodePatchShares(t *testing.T) {
 	d := newKeeping(t)
 	before, after := newPod(t, func(p *corev1.Pod) {
 		p.Name += "-2"
@@ -189,7 +189,7 @@ func TestPatchedShares(t *testing.T) {
 	p := checkDiff(t, d.NewDiffer(), before, after)
 	a, err := d.DecodeBase(before)
 	must(t, err)
-	b, err := d.Patched(a, p)
+	b, err := d.DecodePatch(a, p)
 	must(t, err)
 	if unsafe.StringData(a.Namespace) != unsafe.StringData(b.Namespace) || &a.OwnerReferences[0] != &b.OwnerReferences[0] || &a.Spec.Volumes[0] != &b.Spec.Volumes[0] ||
 		&a.Status.ContainerStatuses[0] != &b.Status.ContainerStatuses[0] || a.Status.StartTime != b.Status.StartTime ||
@@ -208,16 +208,16 @@ func TestPatchedShares(t *testing.T) {
 	}
 }
 
-// TestRepatchedShares: entries equal in both patches are shared by both objects; a part that only
+// TestDecodeNextPatchShares: entries equal in both patches are shared by both objects; a part that only
 // the other patch changed is the base's.
-func TestRepatchedShares(t *testing.T) {
+func TestDecodeNextPatchShares(t *testing.T) {
 	d := newKeeping(t)
 	changed := func(change func(*corev1.Pod)) (*corev1.Pod, []byte) {
 		before, after := newPod(t, change)
 		p := checkDiff(t, d.NewDiffer(), before, after)
 		base, err := d.DecodeBase(before)
 		must(t, err)
-		o, err := d.Patched(base, p)
+		o, err := d.DecodePatch(base, p)
 		must(t, err)
 		return o, p
 	}
@@ -235,7 +235,7 @@ func TestRepatchedShares(t *testing.T) {
 		ofBoth(p)
 		p.ResourceVersion, p.Status.Message = "2", "new"
 	})
-	b, err := d.Repatched(base, p, a, of)
+	b, err := d.DecodeNextPatch(base, p, a, of)
 	must(t, err)
 	if unsafe.StringData(a.Name) != unsafe.StringData(b.Name) || unsafe.StringData(a.Status.PodIP) != unsafe.StringData(b.Status.PodIP) ||
 		&a.Spec.Containers[0] != &b.Spec.Containers[0] || a.Spec.SecurityContext != b.Spec.SecurityContext {
@@ -341,7 +341,7 @@ func TestWritesDoNotReachAPatch(t *testing.T) {
 	p := patch.AppendEntry(patch.AppendCount(nil, 0), 1, patch.Set)
 	p = patch.AppendEnd(patch.AppendBytes(p, messageField(1, []byte("other text"))))
 	was := bytes.Clone(p)
-	h, err := d.Patched(base, p)
+	h, err := d.DecodePatch(base, p)
 	must(t, err)
 	if string(h.Part.Data) != "other text" || string(base.Part.Data) != "text" {
 		t.Errorf("%q became %q", base.Part.Data, h.Part.Data)
@@ -442,8 +442,8 @@ func TestValuesThatReachBeyondTheirField(t *testing.T) {
 	}
 }
 
-// TestPatchedOfAnotherBase applies patches to wrong bases: none at all, or other objects.
-func TestPatchedOfAnotherBase(t *testing.T) {
+// TestDecodePatchOfAnotherBase applies patches to wrong bases: none at all, or other objects.
+func TestDecodePatchOfAnotherBase(t *testing.T) {
 	rng := testseed.Rand(t)
 	typ := reflect.TypeFor[*corev1.Pod]()
 	c, all := newPatchChecker(t, typ, keeping), neighbors(t, rng, typ, 4)
@@ -454,11 +454,11 @@ func TestPatchedOfAnotherBase(t *testing.T) {
 	}
 	p := checkDiff(t, differ, all[0], all[1])
 	for _, base := range []generated{nil, (*corev1.Pod)(nil), &corev1.Node{}} {
-		if o, err := c.Patched(base, p); err == nil || o != nil {
+		if o, err := c.DecodePatch(base, p); err == nil || o != nil {
 			t.Errorf("%T became %v", base, o)
 		}
 	}
-	if pod, err := newKeeping(t).Patched(nil, p); pod != nil || err == nil {
+	if pod, err := newKeeping(t).DecodePatch(nil, p); pod != nil || err == nil {
 		t.Errorf("nothing became %v", pod)
 	}
 }
@@ -535,8 +535,8 @@ func TestListsWithoutGaps(t *testing.T) {
 	}
 }
 
-// TestPatchedMemoryIsBounded has patches with lists that would take far more memory than the patches justify.
-func TestPatchedMemoryIsBounded(t *testing.T) {
+// TestDecodePatchMemoryIsBounded has patches with lists that would take far more memory than the patches justify.
+func TestDecodePatchMemoryIsBounded(t *testing.T) {
 	d := newKeeping(t)
 	base, err := d.DecodeBase(encodedPods(t, 1, 1)[0])
 	must(t, err)
@@ -551,7 +551,7 @@ func TestPatchedMemoryIsBounded(t *testing.T) {
 	for name, p := range map[string][]byte{"count": containers(1<<30, 1), "elements": containers(100_000, 100_000), "nothing": containers(0, 0)} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		if _, err := d.Patched(base, p); err == nil {
+		if _, err := d.DecodePatch(base, p); err == nil {
 			t.Errorf("%s: the patch was applied", name)
 		}
 		runtime.ReadMemStats(&after)
@@ -559,13 +559,13 @@ func TestPatchedMemoryIsBounded(t *testing.T) {
 			t.Errorf("%s: it took %d bytes, more than %d", name, taken, most)
 		}
 	}
-	if o, err := d.Patched(base, containers(20, 20)); err != nil || len(o.Spec.Containers) != 20 {
+	if o, err := d.DecodePatch(base, containers(20, 20)); err != nil || len(o.Spec.Containers) != 20 {
 		t.Error(err)
 	}
 }
 
-// TestPatchedLargeBase changes little of an object with a large list, which exceeds what the patch alone would allow.
-func TestPatchedLargeBase(t *testing.T) {
+// TestDecodePatchLargeBase changes little of an object with a large list, which exceeds what the patch alone would allow.
+func TestDecodePatchLargeBase(t *testing.T) {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: make([]corev1.Container, 3500)}}
 	for i := range pod.Spec.Containers {
 		pod.Spec.Containers[i].Command = []string{strings.Repeat("x", 40)}
@@ -583,8 +583,8 @@ func TestPatchedLargeBase(t *testing.T) {
 	}
 }
 
-// FuzzPatched applies arbitrary bytes to a decoded pod.
-func FuzzPatched(f *testing.F) {
+// FuzzDecodePatch applies arbitrary bytes to a decoded pod.
+func FuzzDecodePatch(f *testing.F) {
 	pods := encodedPods(f, 5, 1)
 	c := newPatchChecker(f, reflect.TypeFor[*corev1.Pod](), keeping)
 	differ := c.NewDiffer()
@@ -594,8 +594,8 @@ func FuzzPatched(f *testing.F) {
 	f.Fuzz(func(t *testing.T, p []byte) { checkHostile(t, c, pods[0], p) })
 }
 
-// BenchmarkPatched measures making and applying the patch between two neighbors; compare with decoding the object.
-func BenchmarkPatched(b *testing.B) {
+// BenchmarkDecodePatch measures making and applying the patch between two neighbors; compare with decoding the object.
+func BenchmarkDecodePatch(b *testing.B) {
 	pods := encodedPods(b, 100, 1)
 	base, data := pods[50], pods[51]
 	d, err := New[*corev1.Pod](keeping)
@@ -604,7 +604,7 @@ func BenchmarkPatched(b *testing.B) {
 	p := checkDiff(b, differ, base, data)
 	object, err := d.DecodeBase(base)
 	must(b, err)
-	other, err := d.Patched(object, p)
+	other, err := d.DecodePatch(object, p)
 	must(b, err)
 	pod := new(corev1.Pod)
 	must(b, pod.Unmarshal(data))
@@ -619,8 +619,8 @@ func BenchmarkPatched(b *testing.B) {
 	}{
 		{"diff", func() error { buf, _ = differ.Diff(buf[:0], 0, base, data, len(data)); return nil }},
 		{"apply", func() (err error) { buf, err = patch.Apply(buf[:0], base, p, len(data)); return err }},
-		{"patched", func() error { _, err := d.Patched(object, p); return err }},
-		{"repatched", func() error { _, err := d.Repatched(object, next, other, p); return err }},
+		{"patched", func() error { _, err := d.DecodePatch(object, p); return err }},
+		{"repatched", func() error { _, err := d.DecodeNextPatch(object, next, other, p); return err }},
 		{"decode", func() error { _, err := d.Decode(data, nil); return err }},
 		{"unmarshal", func() error { return new(corev1.Pod).Unmarshal(data) }},
 	} {

@@ -1,0 +1,368 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/tidings/tidings/internal/redact"
+	"github.com/tidings/tidings/internal/wire"
+	"github.com/tidings/tidings/internal/wire/json"
+	"github.com/tidings/tidings/internal/wire/proto"
+	"github.com/tidings/tidings/object"
+)
+
+// form distinguishes types of objects by how their apiVersion and kind are handled.
+type form int
+
+const (
+	typedForm        form = iota // a Go struct; the source clears apiVersion and kind
+	unstructuredForm             // *unstructured.Unstructured, always with apiVersion and kind
+	partialForm                  // *metav1.PartialObjectMetadata, with the scope's kind or the one that the server sent
+)
+
+// partialKind is the kind of objects that servers send as metadata only.
+var partialKind = metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata")
+
+// format reads one collection in one encoding. Its decoders live as long as the source, so that objects from
+// watches share memory with those from lists. It may be used by several goroutines.
+type format[T object.Object] struct {
+	scope    Scope
+	form     form
+	protobuf bool
+	// wanted is the required kind of objects; empty allows any.
+	wanted schema.GroupVersionKind
+	stats  *counters
+	// newDecoder has succeeded before, so it cannot fail.
+	newDecoder func(noSharing bool) (wire.Decoder[T], error)
+	shared     wire.Decoder[T]
+
+	mu       sync.Mutex      // guards unshared
+	unshared wire.Decoder[T] // decodes objects that share nothing; created on first use
+}
+
+// counters are the live counters behind a source's Stats.
+type counters struct{ bytes, objects, reused, corrupted atomic.Uint64 }
+
+// decoder returns the decoder for objects that share parts, or for those that must not.
+func (c *format[T]) decoder(noSharing bool) wire.Decoder[T] {
+	if !noSharing {
+		return c.shared
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.unshared == nil {
+		c.unshared, _ = c.newDecoder(true)
+	}
+	return c.unshared
+}
+
+// wireStats adds the statistics of the format's decoders to sum.
+func (c *format[T]) wireStats(sum wire.Stats) wire.Stats {
+	c.mu.Lock()
+	alone := c.unshared
+	c.mu.Unlock()
+	sum = addStats(sum, c.shared.Stats())
+	if alone != nil {
+		sum = addStats(sum, alone.Stats())
+	}
+	return sum
+}
+
+// objectReader decodes the objects of one list or watch.
+type objectReader[T object.Object] struct {
+	*format[T]
+	decoder   wire.Decoder[T]
+	previous  Previous[T]
+	noSharing bool
+	// decodeInstead, if set, decodes objects in place of the decoder. It may call decodeNow, which
+	// uses the decoder on data, with held as the object's previous version.
+	decodeInstead Decode[T]
+	decodeNow     func(previousData []byte) (T, error)
+	data          []byte
+	held          T
+}
+
+func (c *format[T]) newObjectReader(previous Previous[T], instead Decode[T], noSharing bool) *objectReader[T] {
+	d := c.decoder(noSharing)
+	d.Recheck()
+	r := &objectReader[T]{format: c, decoder: d, previous: previous, noSharing: noSharing}
+	if instead != nil && c.protobuf && c.form == typedForm && len(c.scope.Trim) == 0 && !noSharing {
+		r.decodeInstead, r.decodeNow = instead, r.decodeData
+	}
+	return r
+}
+
+// item decodes an item of a list, or returns the caller's object if it is unchanged.
+func (r *objectReader[T]) item(data []byte) (T, error) {
+	o, err := r.object(data)
+	if err != nil {
+		return o, r.objectError(data, 0, err)
+	}
+	return o, nil
+}
+
+// event decodes the object of a watch event, or returns the caller's object if it is unchanged.
+func (r *objectReader[T]) event(data []byte, t EventType) (T, error) {
+	raw, err := r.open(data)
+	if err == nil {
+		var o T
+		if o, err = r.object(raw); err == nil {
+			return o, nil
+		}
+	}
+	var zero T
+	return zero, r.objectError(raw, t, err)
+}
+
+// open removes the envelope of a watch event's object, which exists in protobuf only, and checks the kind in it.
+func (c *format[T]) open(data []byte) ([]byte, error) {
+	if !c.protobuf {
+		return data, nil
+	}
+	e, err := openEnvelope(data)
+	if err != nil {
+		return nil, err
+	}
+	if c.isWanted(string(e.APIVersion), string(e.Kind)) {
+		return e.Raw, nil
+	}
+	return e.Raw, c.checkKind(schema.FromAPIVersionAndKind(string(e.APIVersion), string(e.Kind)))
+}
+
+// isWanted reports whether the kind is exactly the wanted one. It is a cheaper check than checkKind.
+func (c *format[T]) isWanted(apiVersion, kind string) bool {
+	w := &c.wanted
+	if w.Group == "" {
+		return kind == w.Kind && apiVersion == w.Version
+	}
+	n := len(w.Group)
+	return kind == w.Kind && len(apiVersion) == n+1+len(w.Version) && apiVersion[:n] == w.Group && apiVersion[n] == '/' && apiVersion[n+1:] == w.Version
+}
+
+// object decodes an object without envelope, or returns the caller's object if it is unchanged.
+func (r *objectReader[T]) object(data []byte) (T, error) {
+	var held T
+	if r.previous != nil {
+		if m, ok := r.decoder.Peek(data); ok {
+			o, ok := r.previous(object.Key{Namespace: view(m.Namespace), Name: view(m.Name)})
+			switch {
+			case !ok || string(o.GetUID()) != string(m.UID):
+			case r.unchanged(o, m):
+				r.stats.reused.Add(1)
+				return o, nil
+			case !r.noSharing:
+				held = o
+			}
+		}
+	}
+	o, err := r.decode(data, held)
+	if err != nil {
+		err = r.otherKind(data, err)
+	} else {
+		err = r.check(o)
+	}
+	if err != nil {
+		var zero T
+		return zero, err
+	}
+	r.setKind(o)
+	r.stats.objects.Add(1)
+	return o, nil
+}
+
+// decode decodes an object without envelope. held is its previous version, or the zero T.
+func (r *objectReader[T]) decode(data []byte, held T) (T, error) {
+	if r.decodeInstead == nil {
+		return r.decoder.Decode(data, held)
+	}
+	r.data, r.held = data, held
+	o, err := r.decodeInstead(data, held, r.decodeNow)
+	r.data, r.held = nil, *new(T)
+	if err == nil && object.IsNil(o) {
+		err = errNoObject
+	}
+	return o, err
+}
+
+var errNoObject = errors.New("Decode returned no object")
+
+// decodeData decodes the object that decodeInstead was called for.
+func (r *objectReader[T]) decodeData(previousData []byte) (T, error) {
+	if d, ok := r.decoder.(wire.Updater[T]); ok && previousData != nil {
+		return d.Update(r.data, r.held, previousData)
+	}
+	return r.decoder.Decode(r.data, r.held)
+}
+
+// unchanged reports whether o, which has the uid of m, need not be decoded again. For typed objects
+// in protobuf an equal resource version suffices: a server always encodes an object of one version
+// the same way. Custom resources, and so their metadata, are converted and defaulted on reading, by
+// rules that can change without a new version.
+func (c *format[T]) unchanged(o T, m wire.Meta) bool {
+	return c.protobuf && c.form == typedForm && len(m.ResourceVersion) > 0 && o.GetResourceVersion() == string(m.ResourceVersion)
+}
+
+// view returns b as a string that shares its memory.
+func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
+// check rejects an object that does not belong to the collection.
+func (c *format[T]) check(o T) error {
+	if err := c.scope.check(o); err != nil {
+		return err
+	}
+	return c.checkKind(o.GetObjectKind().GroupVersionKind())
+}
+
+// checkKind rejects kinds other than the wanted one. An empty kind is accepted.
+func (c *format[T]) checkKind(got schema.GroupVersionKind) error {
+	if c.wanted.Empty() || got.Empty() || got == c.wanted || c.form == partialForm && got == partialKind {
+		return nil
+	}
+	return &KindError{Got: got, Want: c.wanted}
+}
+
+// otherKind returns a KindError instead of err if the object is of another kind.
+func (c *format[T]) otherKind(data []byte, err error) error {
+	var t metav1.TypeMeta
+	if c.protobuf || kjson.UnmarshalCaseSensitivePreserveInts(data, &t) != nil {
+		return err
+	}
+	if kindErr := c.checkKind(t.GroupVersionKind()); kindErr != nil {
+		return kindErr
+	}
+	return err
+}
+
+// checkListKind is checkKind for the kind of a list.
+func (c *format[T]) checkListKind(got schema.GroupVersionKind) error {
+	list := func(kind schema.GroupVersionKind) schema.GroupVersionKind {
+		return kind.GroupVersion().WithKind(kind.Kind + "List")
+	}
+	if c.wanted.Empty() || got == list(c.wanted) || c.form == partialForm && got == list(partialKind) {
+		return nil
+	}
+	return &KindError{Got: got, Want: list(c.wanted)}
+}
+
+// setKind sets or clears apiVersion and kind as the format's form requires.
+func (c *format[T]) setKind(o T) {
+	switch kind := o.GetObjectKind(); {
+	case c.form == typedForm:
+		kind.SetGroupVersionKind(schema.GroupVersionKind{})
+	case c.form == partialForm && !c.scope.Kind.Empty():
+		kind.SetGroupVersionKind(c.scope.Kind)
+	case c.form == partialForm && kind.GroupVersionKind().Empty():
+		kind.SetGroupVersionKind(partialKind)
+	}
+}
+
+// checkListHead checks the list's kind and derives from it the kind for items that do not state
+// their own. complete is set when the whole list has been read.
+func (r *objectReader[T]) checkListHead(head listHead, complete bool) error {
+	if head.kind == "" {
+		if complete {
+			return errNoList
+		}
+		return nil
+	}
+	if err := r.checkListKind(schema.FromAPIVersionAndKind(head.apiVersion, head.kind)); err != nil {
+		return err
+	}
+	if d, ok := r.decoder.(interface{ SetDefaultKind(apiVersion, kind string) }); ok {
+		h := json.ListHead{TypeMeta: metav1.TypeMeta{APIVersion: head.apiVersion, Kind: head.kind}}
+		d.SetDefaultKind(h.ItemKind())
+	}
+	return nil
+}
+
+var errNoList = errors.New("the response has no kind, so it is not a list")
+
+// openEnvelope parses the envelope of an object in protobuf.
+func openEnvelope(data []byte) (proto.Envelope, error) {
+	e, err := proto.ParseEnvelope(data)
+	if err == nil && len(e.ContentEncoding) > 0 {
+		err = fmt.Errorf("unknown content encoding %s", wordOrSize(string(e.ContentEncoding)))
+	}
+	return e, err
+}
+
+// bookmark decodes the metadata of a bookmark. It does not use the decoder, which might trim the
+// initial-events-end annotation.
+func (c *format[T]) bookmark(data []byte) (metav1.Object, error) {
+	raw, err := c.open(data)
+	if err != nil {
+		return nil, err
+	}
+	var m metav1.PartialObjectMetadata
+	if c.protobuf {
+		return &m, m.Unmarshal(raw)
+	}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &m); err != nil {
+		return nil, redact.Decoding(err)
+	}
+	return &m, c.checkKind(m.GroupVersionKind())
+}
+
+// objectError returns an ObjectError for the object in data if its key can be read, and err otherwise.
+func (c *format[T]) objectError(data []byte, t EventType, err error) error {
+	m := c.identify(data)
+	if len(m.Name) == 0 {
+		return err
+	}
+	return &ObjectError{
+		Key: object.Key{Namespace: string(m.Namespace), Name: string(m.Name)}, UID: string(m.UID),
+		ResourceVersion: string(m.ResourceVersion), Event: t, Err: err,
+	}
+}
+
+// identify returns as much of the identity of a possibly malformed object as can be read.
+func (c *format[T]) identify(data []byte) wire.Meta {
+	if c.protobuf {
+		m := startOf(data, 1)
+		return wire.Meta{Name: startOf(m, 1), Namespace: startOf(m, 3), UID: startOf(m, 5), ResourceVersion: startOf(m, 6)}
+	}
+	if m, ok := c.shared.Peek(data); ok {
+		return m
+	}
+	var o struct {
+		Metadata struct{ Namespace, Name, UID, ResourceVersion string }
+	}
+	if kjson.UnmarshalCaseSensitivePreserveInts(data, &o) != nil {
+		return wire.Meta{}
+	}
+	m := o.Metadata
+	return wire.Meta{Namespace: []byte(m.Namespace), Name: []byte(m.Name), UID: []byte(m.UID), ResourceVersion: []byte(m.ResourceVersion)}
+}
+
+// statusError returns the error in the object of an ERROR event.
+func (c *format[T]) statusError(data []byte) error {
+	decode := jsonStatus
+	if c.protobuf {
+		decode = protobufStatus
+	}
+	status, err := decode(data)
+	if err != nil {
+		return fmt.Errorf("ERROR event without a readable Status: %w", err)
+	}
+	return statusError(status, 0)
+}
+
+// countingReader counts the bytes read.
+type countingReader struct {
+	io.Reader
+	count *atomic.Uint64
+}
+
+func (r countingReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	r.count.Add(uint64(n))
+	return n, err
+}
