@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+
+	"github.com/tidings/tidings/upstream/internal/workspace"
 )
 
 var clientGo = Suite{
@@ -40,15 +42,15 @@ replace github.com/tidings/tidings => %s
 `
 
 // prepareClientGo makes a module with a package for each that has tests.
-func prepareClientGo(ctx context.Context, o *Options, w *workspace) ([]testPackage, error) {
-	upstream, err := moduleFolder(ctx, o.Root, "k8s.io/client-go", o.ClientGo)
+func prepareClientGo(ctx context.Context, o *Options, w *workspace.Workspace) ([]testPackage, error) {
+	upstream, err := workspace.ModuleFolder(ctx, o.Root, "k8s.io/client-go", o.ClientGo)
 	if err != nil {
 		return nil, err
 	}
-	if err := w.write(fmt.Sprintf(clientGoModule, o.ClientGo, o.Root), "go.mod"); err != nil {
+	if err := w.Write(fmt.Sprintf(clientGoModule, o.ClientGo, o.Root), "go.mod"); err != nil {
 		return nil, err
 	}
-	if err := w.writeSums([]string{"go.sum"}, filepath.Join(o.Root, "go.sum"), filepath.Join(o.Root, "upstream", "go.sum")); err != nil {
+	if err := w.WriteSums([]string{"go.sum"}, filepath.Join(o.Root, "go.sum"), filepath.Join(o.Root, "upstream", "go.sum")); err != nil {
 		return nil, err
 	}
 	var packages []testPackage
@@ -67,38 +69,38 @@ func prepareClientGo(ctx context.Context, o *Options, w *workspace) ([]testPacka
 			if err := copyPackage(w, filepath.Join(upstream, name), name); err != nil {
 				return nil, fmt.Errorf("%s: %w", name, err)
 			}
-			packages = append(packages, w.goPackage(name, name))
+			packages = append(packages, goPackage(w, name, name))
 		}
 	}
 	if !o.Unreplaced {
-		if err := replaceImports(w.folder, ".go", append(factories, tools...)...); err != nil {
+		if err := workspace.ReplaceImports(w.Folder, ".go", append(workspace.Factories, workspace.Tools...)...); err != nil {
 			return nil, err
 		}
 	}
-	_, err = goCommand(ctx, w.folder, "mod", "tidy", "-e")
+	_, err = workspace.GoCommand(ctx, w.Folder, "mod", "tidy", "-e")
 	return packages, err
 }
 
 // goPackage returns the package in a folder of the workspace, which is a module.
-func (w *workspace) goPackage(name, folder string) testPackage {
-	return testPackage{name: name, path: "./" + folder, module: w.folder, folder: w.path(folder)}
+func goPackage(w *workspace.Workspace, name, folder string) testPackage {
+	return testPackage{name: name, path: "./" + folder, module: w.Folder, folder: w.Path(folder)}
 }
 
 // takeTests takes the tests of a replaced package: the external ones as they are, and those of the
 // others that use exported names only.
-func takeTests(ctx context.Context, o *Options, w *workspace, upstream, name string) ([]testPackage, error) {
+func takeTests(ctx context.Context, o *Options, w *workspace.Workspace, upstream, name string) ([]testPackage, error) {
 	var packages []testPackage
 	external, err := externalTests(filepath.Join(upstream, name))
 	if err != nil {
 		return nil, err
 	}
 	for _, file := range external {
-		if err := w.copyFile(file, name, filepath.Base(file)); err != nil {
+		if err := w.CopyFile(file, name, filepath.Base(file)); err != nil {
 			return nil, err
 		}
 	}
 	if len(external) > 0 {
-		packages = append(packages, w.goPackage(name+" (external)", name))
+		packages = append(packages, goPackage(w, name+" (external)", name))
 	}
 	inside, err := loadTests(ctx, upstream, name, o.Unreplaced)
 	if err != nil {
@@ -114,10 +116,10 @@ func takeTests(ctx context.Context, o *Options, w *workspace, upstream, name str
 		return packages, nil
 	}
 	folder := filepath.Join(name, "inside")
-	if err := chosen.write(w.path(folder)); err != nil {
+	if err := chosen.write(w.Path(folder)); err != nil {
 		return nil, err
 	}
-	p := w.goPackage(name, folder)
+	p := goPackage(w, name, folder)
 	p.omitted = chosen.omitted
 	return append(packages, p), nil
 }
@@ -144,7 +146,7 @@ func externalTests(folder string) ([]string, error) {
 }
 
 // copyPackage copies the Go files of a package.
-func copyPackage(w *workspace, from, to string) error {
+func copyPackage(w *workspace.Workspace, from, to string) error {
 	files, err := filepath.Glob(filepath.Join(from, "*.go"))
 	if err != nil {
 		return err
@@ -153,7 +155,7 @@ func copyPackage(w *workspace, from, to string) error {
 		return fmt.Errorf("there are no Go files in %s", from)
 	}
 	for _, file := range files {
-		if err := w.copyFile(file, to, filepath.Base(file)); err != nil {
+		if err := w.CopyFile(file, to, filepath.Base(file)); err != nil {
 			return err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tidings/tidings/tidingstest/controlplane"
+	"github.com/tidings/tidings/upstream/internal/workspace"
 )
 
 var controllerRuntime = Suite{
@@ -67,13 +68,13 @@ func init() { cache.Replaced = tidingsruntime.NewCache }
 `
 
 // prepareControllerRuntime copies controller-runtime and makes its package cache call ours.
-func prepareControllerRuntime(ctx context.Context, o *Options, w *workspace) ([]testPackage, error) {
+func prepareControllerRuntime(ctx context.Context, o *Options, w *workspace.Workspace) ([]testPackage, error) {
 	ours := filepath.Join(o.Root, "controllerruntime")
-	from, err := moduleFolder(ctx, ours, runtimeModule, "")
+	from, err := workspace.ModuleFolder(ctx, ours, runtimeModule, "")
 	if err != nil {
 		return nil, err
 	}
-	if err := w.copyFolder(from); err != nil {
+	if err := w.CopyFolder(from); err != nil {
 		return nil, err
 	}
 	if !o.Unreplaced {
@@ -86,9 +87,9 @@ func prepareControllerRuntime(ctx context.Context, o *Options, w *workspace) ([]
 		if !o.selectsPackage(name, true) {
 			continue
 		}
-		folder := w.path("pkg", name)
+		folder := w.Path("pkg", name)
 		if !o.Unreplaced {
-			if err := w.write(fmt.Sprintf(replacing, name), "pkg", name, "replacing_test.go"); err != nil {
+			if err := w.Write(fmt.Sprintf(replacing, name), "pkg", name, "replacing_test.go"); err != nil {
 				return nil, err
 			}
 		}
@@ -97,7 +98,7 @@ func prepareControllerRuntime(ctx context.Context, o *Options, w *workspace) ([]
 			return nil, err
 		}
 		packages = append(packages, testPackage{
-			name: name, path: "./pkg/" + name, module: w.folder, folder: folder, specs: specs, flags: []string{"-mod=mod"},
+			name: name, path: "./pkg/" + name, module: w.Folder, folder: folder, specs: specs, flags: []string{"-mod=mod"},
 			start: startControlPlane,
 		})
 	}
@@ -105,8 +106,8 @@ func prepareControllerRuntime(ctx context.Context, o *Options, w *workspace) ([]
 }
 
 // replaceCache makes controller-runtime's New call ours.
-func replaceCache(ctx context.Context, o *Options, w *workspace, ours, from string) error {
-	path := w.path("pkg", "cache", "cache.go")
+func replaceCache(ctx context.Context, o *Options, w *workspace.Workspace, ours, from string) error {
+	path := w.Path("pkg", "cache", "cache.go")
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
@@ -118,16 +119,16 @@ func replaceCache(ctx context.Context, o *Options, w *workspace, ours, from stri
 	if err := os.WriteFile(path, []byte(renamed), 0o644); err != nil {
 		return err
 	}
-	if err := w.write(replacement, "pkg", "cache", "replacement.go"); err != nil {
+	if err := w.Write(replacement, "pkg", "cache", "replacement.go"); err != nil {
 		return err
 	}
-	_, err = goCommand(ctx, w.folder, "mod", "edit",
+	_, err = workspace.GoCommand(ctx, w.Folder, "mod", "edit",
 		"-require", "github.com/tidings/tidings@v0.0.0", "-replace", "github.com/tidings/tidings="+o.Root,
 		"-require", "github.com/tidings/tidings/controllerruntime@v0.0.0", "-replace", "github.com/tidings/tidings/controllerruntime="+ours)
 	if err != nil {
 		return err
 	}
-	return w.writeSums([]string{"go.sum"}, filepath.Join(from, "go.sum"), filepath.Join(ours, "go.sum"), filepath.Join(o.Root, "go.sum"))
+	return w.WriteSums([]string{"go.sum"}, filepath.Join(from, "go.sum"), filepath.Join(ours, "go.sum"), filepath.Join(o.Root, "go.sum"))
 }
 
 var runsSpecs = regexp.MustCompile(`(?s)func (Test\w+)\(\w+ \*testing\.T\) \{[^}]*RunSpecs\(`)

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/tidings/tidings/upstream/internal/workspace"
 )
 
 var kubernetes = Suite{
@@ -36,31 +38,31 @@ var kubernetesFlags = []string{"-mod=mod"}
 
 // prepareKubernetes copies Kubernetes and makes a module that uses the copy, with the requirements
 // of the module upstream.
-func prepareKubernetes(ctx context.Context, o *Options, w *workspace) ([]testPackage, error) {
+func prepareKubernetes(ctx context.Context, o *Options, w *workspace.Workspace) ([]testPackage, error) {
 	upstream := filepath.Join(o.Root, "upstream")
-	from, err := moduleFolder(ctx, upstream, "k8s.io/kubernetes", "")
+	from, err := workspace.ModuleFolder(ctx, upstream, "k8s.io/kubernetes", "")
 	if err != nil {
 		return nil, err
 	}
 	if err := copyKubernetes(w, from); err != nil {
 		return nil, err
 	}
-	if err := replaceInControllers(o, w.path("kubernetes", "pkg", "controller")); err != nil {
+	if err := replaceInControllers(o, w.Path("kubernetes", "pkg", "controller")); err != nil {
 		return nil, err
 	}
-	if err := w.copyFile(filepath.Join(upstream, "go.mod"), "module", "go.mod"); err != nil {
+	if err := w.CopyFile(filepath.Join(upstream, "go.mod"), "module", "go.mod"); err != nil {
 		return nil, err
 	}
-	err = w.writeSums([]string{"module", "go.sum"}, filepath.Join(upstream, "go.sum"), filepath.Join(from, "go.sum"), filepath.Join(o.Root, "go.sum"))
+	err = w.WriteSums([]string{"module", "go.sum"}, filepath.Join(upstream, "go.sum"), filepath.Join(from, "go.sum"), filepath.Join(o.Root, "go.sum"))
 	if err != nil {
 		return nil, err
 	}
 	const uses = "package module\n\nimport (\n\t_ \"github.com/tidings/tidings/clientgo/informers\"\n\t_ \"" + controllerPackage + "/replicaset\"\n)\n"
-	if err := w.write(uses, "module", "module.go"); err != nil {
+	if err := w.Write(uses, "module", "module.go"); err != nil {
 		return nil, err
 	}
-	module := w.path("module")
-	if _, err := goCommand(ctx, module, "mod", "edit", "-replace", "k8s.io/kubernetes="+w.path("kubernetes"),
+	module := w.Path("module")
+	if _, err := workspace.GoCommand(ctx, module, "mod", "edit", "-replace", "k8s.io/kubernetes="+w.Path("kubernetes"),
 		"-replace", "github.com/tidings/tidings="+o.Root); err != nil {
 		return nil, err
 	}
@@ -68,17 +70,17 @@ func prepareKubernetes(ctx context.Context, o *Options, w *workspace) ([]testPac
 }
 
 // copyKubernetes copies what the controllers need.
-func copyKubernetes(w *workspace, from string) error {
+func copyKubernetes(w *workspace.Workspace, from string) error {
 	for _, folder := range kubernetesFolders {
 		if _, err := os.Stat(filepath.Join(from, folder)); err != nil {
 			continue
 		}
-		if err := w.copyFolder(filepath.Join(from, folder), "kubernetes", folder); err != nil {
+		if err := w.CopyFolder(filepath.Join(from, folder), "kubernetes", folder); err != nil {
 			return err
 		}
 	}
 	for _, file := range []string{"go.mod", "go.sum"} {
-		if err := w.copyFile(filepath.Join(from, file), "kubernetes", file); err != nil {
+		if err := w.CopyFile(filepath.Join(from, file), "kubernetes", file); err != nil {
 			return err
 		}
 	}
@@ -91,16 +93,16 @@ func replaceInControllers(o *Options, folder string) error {
 	case o.Unreplaced:
 		return nil
 	case o.Inside:
-		return replaceImports(folder, ".go", append(factories, tools...)...)
+		return workspace.ReplaceImports(folder, ".go", append(workspace.Factories, workspace.Tools...)...)
 	default:
-		return replaceImports(folder, "_test.go", factories...)
+		return workspace.ReplaceImports(folder, "_test.go", workspace.Factories...)
 	}
 }
 
 // listControllers lists the selected packages that have tests.
-func listControllers(ctx context.Context, o *Options, w *workspace, module string) ([]testPackage, error) {
+func listControllers(ctx context.Context, o *Options, w *workspace.Workspace, module string) ([]testPackage, error) {
 	const list = `{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}`
-	out, err := goCommand(ctx, module, slices.Concat([]string{"list"}, kubernetesFlags, []string{"-f", list, controllerPackage + "/..."})...)
+	out, err := workspace.GoCommand(ctx, module, slices.Concat([]string{"list"}, kubernetesFlags, []string{"-f", list, controllerPackage + "/..."})...)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +111,7 @@ func listControllers(ctx context.Context, o *Options, w *workspace, module strin
 		name := controllerName(path)
 		if o.selectsController(name) {
 			packages = append(packages, testPackage{
-				name: name, path: path, module: module, folder: w.path("kubernetes", "pkg", "controller", filepath.FromSlash(name)),
+				name: name, path: path, module: module, folder: w.Path("kubernetes", "pkg", "controller", filepath.FromSlash(name)),
 				flags: kubernetesFlags,
 			})
 		}

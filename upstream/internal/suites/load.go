@@ -15,6 +15,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/tidings/tidings/upstream/internal/workspace"
 )
 
 // insideTests are the tests of a package that are in that package.
@@ -38,7 +40,7 @@ type listedPackage struct {
 
 // loadTests loads a package of a module and its tests, and determines what each name in them stands for.
 func loadTests(ctx context.Context, module, name string, unreplaced bool) (*insideTests, error) {
-	out, err := goCommand(ctx, module, "list", "-test", "-deps", "-export", "-json=ImportPath,Dir,Export,ForTest,GoFiles,TestGoFiles", "./"+name)
+	out, err := workspace.GoCommand(ctx, module, "list", "-test", "-deps", "-export", "-json=ImportPath,Dir,Export,ForTest,GoFiles,TestGoFiles", "./"+name)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/tidings/tidings/upstream/internal/workspace"
 )
 
 // testPackage is a package whose tests are to run.
@@ -91,7 +93,7 @@ func (o *Options) build(ctx context.Context, p testPackage) (string, error) {
 	if o.Race {
 		args = append(args, "-race")
 	}
-	if _, err := goCommand(ctx, p.module, append(args, p.path)...); err != nil {
+	if _, err := workspace.GoCommand(ctx, p.module, append(args, p.path)...); err != nil {
 		return "", err
 	}
 	if _, err := os.Stat(binary); err != nil {
@@ -207,17 +209,4 @@ func reasonOf(output string, err error) string {
 		}
 	}
 	return err.Error()
-}
-
-// goCommand runs the go command in a folder and returns its standard output. The error has what it
-// wrote to standard error.
-func goCommand(ctx context.Context, folder string, args ...string) ([]byte, error) {
-	var stderr bytes.Buffer
-	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir, cmd.Stderr, cmd.Env = folder, &stderr, append(os.Environ(), "GOWORK=off")
-	out, err := cmd.Output()
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("go %s: %w", strings.Join(args, " "), err), errors.New(strings.TrimSpace(stderr.String())))
-	}
-	return out, nil
 }

@@ -6,6 +6,8 @@ import (
 	"io"
 	"slices"
 	"time"
+
+	"github.com/tidings/tidings/upstream/internal/workspace"
 )
 
 // Suite is the tests of another project.
@@ -15,7 +17,7 @@ type Suite struct {
 	// About says what it is.
 	About string
 
-	prepare func(ctx context.Context, o *Options, w *workspace) ([]testPackage, error)
+	prepare func(ctx context.Context, o *Options, w *workspace.Workspace) ([]testPackage, error)
 }
 
 // All are the suites.
@@ -39,11 +41,11 @@ func Named(names []string) ([]Suite, error) {
 
 // Run runs the suite. The error says that it could not run; failures of tests are in the reports.
 func (s Suite) Run(ctx context.Context, o Options) ([]Report, error) {
-	w, err := newWorkspace()
+	w, err := workspace.New()
 	if err != nil {
 		return nil, err
 	}
-	defer w.remove()
+	defer w.Remove()
 	packages, err := s.prepare(ctx, &o, w)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.Name, err)

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+
+	"github.com/tidings/tidings/upstream/internal/workspace"
 )
 
 // write writes the chosen tests to a folder, as an external test that imports everything of the package.
@@ -55,7 +57,7 @@ func (c *chosenTests) prune(file *ast.File) bool {
 	}
 	needed := c.neededBy(kept)
 	if c.qualifyLacking(kept) {
-		needed.added = append(needed.added, importSpec(unreplacedName, c.pkg.Path()))
+		needed.added = append(needed.added, importSpec(workspace.Unreplaced, c.pkg.Path()))
 	}
 	if !c.unreplaced && c.adaptResults(kept) {
 		needed.added = append(needed.added, importSpec("clientgo", "github.com/tidings/tidings/clientgo"))
@@ -145,7 +147,7 @@ func (c *chosenTests) qualifyLacking(decls []ast.Decl) bool {
 				return true
 			}
 			if used := c.info.Uses[name]; used != nil && c.ofPackage(used) && c.lacking(used) {
-				name.Name, lacking = unreplacedName+"."+name.Name, true
+				name.Name, lacking = workspace.Unreplaced+"."+name.Name, true
 			}
 			return true
 		})

@@ -1,4 +1,4 @@
-package suites
+package workspace
 
 import (
 	"slices"
@@ -24,20 +24,7 @@ func TestImportReplacer(t *testing.T) {
 	"github.com/tidings/tidings/clientgo/workqueue"
 	"github.com/tidings/tidings/clientgo/dynamicinformer"
 )`
-	if got := importReplacer(slices.Concat(factories, tools)).Replace(text); got != want {
+	if got := importReplacer(slices.Concat(Factories, Tools)).Replace(text); got != want {
 		t.Errorf("got\n%s", got)
-	}
-}
-
-// TestControllerName: the package that the controllers share has its tests in its own folder.
-func TestControllerName(t *testing.T) {
-	for path, want := range map[string]string{
-		"k8s.io/kubernetes/pkg/controller":             ".",
-		"k8s.io/kubernetes/pkg/controller/job":         "job",
-		"k8s.io/kubernetes/pkg/controller/daemon/util": "daemon/util",
-	} {
-		if got := controllerName(path); got != want {
-			t.Errorf("%s is called %q, want %q", path, got, want)
-		}
 	}
 }

@@ -1,4 +1,4 @@
-package suites
+package workspace
 
 import (
 	"io/fs"
@@ -9,27 +9,27 @@ import (
 
 // The packages that this project replaces, and those below clientgo that replace them.
 var (
-	factories = []string{"informers", "dynamic/dynamicinformer", "metadata/metadatainformer"}
-	tools     = []string{"tools/cache", "util/workqueue"}
+	Factories = []string{"informers", "dynamic/dynamicinformer", "metadata/metadatainformer"}
+	Tools     = []string{"tools/cache", "util/workqueue"}
 )
 
-// unreplacedName is the name of imports that are left as they are.
-const unreplacedName = "upstream"
+// Unreplaced is the name of imports that are left as they are.
+const Unreplaced = "upstream"
 
-// importReplacer replaces the imports of packages of client-go, except those under unreplacedName.
+// importReplacer replaces the imports of packages of client-go, except those under Unreplaced.
 func importReplacer(packages []string) *strings.Replacer {
 	var pairs []string
 	for _, p := range packages {
 		ours := p[strings.LastIndex(p, "/")+1:]
 		original := `"k8s.io/client-go/` + p + `"`
-		pairs = append(pairs, unreplacedName+" "+original, unreplacedName+" "+original)
+		pairs = append(pairs, Unreplaced+" "+original, Unreplaced+" "+original)
 		pairs = append(pairs, original, `"github.com/tidings/tidings/clientgo/`+ours+`"`)
 	}
 	return strings.NewReplacer(pairs...)
 }
 
-// replaceImports replaces imports in all Go files below a folder that end in suffix.
-func replaceImports(folder, suffix string, packages ...string) error {
+// ReplaceImports replaces imports in all Go files below a folder that end in suffix.
+func ReplaceImports(folder, suffix string, packages ...string) error {
 	replacer := importReplacer(packages)
 	return filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !strings.HasSuffix(path, suffix) {
