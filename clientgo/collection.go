@@ -52,10 +52,12 @@ func NewFilteredListWatchFromClient(getter cache.Getter, resource, namespace str
 	return lw
 }
 
-// collection is what a ListWatch from NewFilteredListWatchFromClient lists and watches.
+// collection is what a ListWatch from NewFilteredListWatchFromClient lists and watches, or a dynamic
+// or metadata client for one resource.
 type collection struct {
 	getter              cache.Getter
 	resource, namespace string
+	path                []string // below the server's address, if the getter is for all groups and versions
 	modify              func(*metav1.ListOptions)
 	listThroughClient   cache.ListWithContextFunc
 	watchThroughClient  cache.WatchFuncWithContext
@@ -110,11 +112,15 @@ func (c *collection) request(options metav1.ListOptions) *rest.Request {
 }
 
 func (c *collection) address() *rest.Request {
+	if c.path != nil {
+		return c.getter.Get().AbsPath(c.path...)
+	}
 	return c.getter.Get().Namespace(c.namespace).Resource(c.resource)
 }
 
 // source returns a source that reads the server over the getter's connections. It returns false if
-// the getter has none that are known, or the example's type is not the built-in one of the collection.
+// the getter has none that are known, or if it decodes into structs and the example's type is not the
+// built-in one of the collection.
 func (c *collection) source(example runtime.Object) (*collectionSource, bool) {
 	client, ok := c.getter.(*rest.RESTClient)
 	if !ok || client == nil {
@@ -127,7 +133,7 @@ func (c *collection) source(example runtime.Object) (*collectionSource, bool) {
 	base := client.Get().AbsPath().URL()
 	of, err := parseScope(&url.URL{Path: strings.TrimPrefix(address.URL().Path, base.Path)})
 	object, ok := example.(tidings.Object)
-	if err != nil || !ok || !isBuiltin(object, of.Resource.GroupVersion()) {
+	if err != nil || !ok || c.path == nil && !isBuiltin(object, of.Resource.GroupVersion()) {
 		return nil, false
 	}
 	connection, err := c.connection(client, base)
@@ -203,7 +209,10 @@ func (s *collectionSource) List(ctx context.Context, opts source.ListOptions[tid
 	if err := s.admit(ctx); err != nil {
 		return source.ListResult{}, err
 	}
-	return s.HTTP.List(ctx, opts, each)
+	return s.HTTP.List(ctx, opts, func(obj tidings.Object) error {
+		clearMetadataKind(obj)
+		return each(obj)
+	})
 }
 
 // Watch waits for the rate limiter, and watches. It streams initial objects only if client-go's feature gate allows it.
@@ -214,7 +223,31 @@ func (s *collectionSource) Watch(ctx context.Context, opts source.WatchOptions[t
 	if err := s.admit(ctx); err != nil {
 		return nil, err
 	}
-	return s.HTTP.Watch(ctx, opts)
+	stream, err := s.HTTP.Watch(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	return collectionStream{stream}, nil
+}
+
+type collectionStream struct{ source.Stream[tidings.Object] }
+
+// Next clears the kinds of metadata.
+func (s collectionStream) Next(buf []source.Event[tidings.Object]) ([]source.Event[tidings.Object], error) {
+	before := len(buf)
+	buf, err := s.Stream.Next(buf)
+	for _, event := range buf[min(before, len(buf)):] {
+		clearMetadataKind(event.Object)
+	}
+	return buf, err
+}
+
+// clearMetadataKind clears what the source fills in: client-go's metadata clients leave the kind
+// empty. It writes to objects that the source has just made only, since those in a store have none.
+func clearMetadataKind(obj tidings.Object) {
+	if metadata, ok := obj.(*metav1.PartialObjectMetadata); ok && metadata.TypeMeta != (metav1.TypeMeta{}) {
+		metadata.TypeMeta = metav1.TypeMeta{}
+	}
 }
 
 func (s *collectionSource) admit(ctx context.Context) error {

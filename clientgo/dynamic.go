@@ -52,9 +52,11 @@ func NewTypedSharedInformerFactory[T tidings.Object](config *rest.Config, defaul
 	return newResourceFactory[T](config, defaultResync, options)
 }
 
-// NewDynamicSharedInformerFactoryFromClient is like NewDynamicSharedInformerFactory, except that a
-// dynamic client lists, watches and decodes. Prefer a config where you have one: decoding in the
-// factory is several times lighter, and a dynamic client does not reveal which server it talks to.
+// NewDynamicSharedInformerFactoryFromClient is like NewDynamicSharedInformerFactory, for a dynamic
+// client. If the client is client-go's, informers read the server themselves over its connections and
+// within its rate limit; its warning handler does not apply, and client-go's request metrics do not
+// count the requests. Any other client, such as a fake, lists, watches and decodes. Prefer a config
+// where you have one: files that an earlier run saved cannot be used with a client.
 func NewDynamicSharedInformerFactoryFromClient(client dynamic.Interface, defaultResync time.Duration, options ...Option) dynamicinformer.DynamicSharedInformerFactory {
 	return newResourceFactoryFromClient[*unstructured.Unstructured](client, defaultResync, options,
 		func(resource schema.GroupVersionResource, namespace string) source.ClientGo[*unstructured.UnstructuredList] {
@@ -62,8 +64,8 @@ func NewDynamicSharedInformerFactoryFromClient(client dynamic.Interface, default
 		})
 }
 
-// NewMetadataSharedInformerFactoryFromClient is like NewMetadataSharedInformerFactory, except that
-// a metadata client lists, watches and decodes.
+// NewMetadataSharedInformerFactoryFromClient is like NewMetadataSharedInformerFactory, for a metadata
+// client, with which it does what NewDynamicSharedInformerFactoryFromClient does.
 func NewMetadataSharedInformerFactoryFromClient(client metadata.Interface, defaultResync time.Duration, options ...Option) metadatainformer.SharedInformerFactory {
 	return newResourceFactoryFromClient[*metav1.PartialObjectMetadata](client, defaultResync, options,
 		func(resource schema.GroupVersionResource, namespace string) source.ClientGo[*metav1.PartialObjectMetadataList] {
@@ -72,12 +74,15 @@ func NewMetadataSharedInformerFactoryFromClient(client metadata.Interface, defau
 }
 
 // newResourceFactoryFromClient returns a factory of T objects from clients that return lists of
-// type L, all of which belong to whole.
+// type L, all of which belong to whole, a dynamic or metadata client.
 func newResourceFactoryFromClient[T tidings.Object, L runtime.Object](whole any, resync time.Duration, options []Option,
 	client func(resource schema.GroupVersionResource, namespace string) source.ClientGo[L],
 ) *resourceFactory {
 	row := resourceType{goType: reflect.TypeFor[T](), scope: namespaced}
 	base := newClientFactory(resync, options, nil, func(scope source.Scope, tweak func(*metav1.ListOptions)) (source.ListerWatcher[tidings.Object], error) {
+		if src, ok := resourceSource(whole, scope, tweak, row.example()); ok {
+			return src, nil
+		}
 		return newClientSource(newTweakedClient(untyped[L]{client(scope.Resource, scope.Namespace)}, whole, tweak), row.example())
 	})
 	return &resourceFactory{base: base, row: row}
@@ -88,7 +93,7 @@ func NewFilteredDynamicInformer(client dynamic.Interface, resource schema.GroupV
 	indexers cache.Indexers, tweak func(*metav1.ListOptions),
 ) informers.GenericInformer {
 	of := client.Resource(resource).Namespace(namespace)
-	return newResourceInformer(of, client, new(unstructured.Unstructured), resource, resync, indexers, tweak)
+	return newResourceInformer(of, client, new(unstructured.Unstructured), resource, namespace, resync, indexers, tweak)
 }
 
 // NewFilteredMetadataInformer returns an informer for one resource, listed and watched through a metadata client.
@@ -96,24 +101,31 @@ func NewFilteredMetadataInformer(client metadata.Interface, resource schema.Grou
 	indexers cache.Indexers, tweak func(*metav1.ListOptions),
 ) informers.GenericInformer {
 	of := client.Resource(resource).Namespace(namespace)
-	return newResourceInformer(of, client, new(metav1.PartialObjectMetadata), resource, resync, indexers, tweak)
+	return newResourceInformer(of, client, new(metav1.PartialObjectMetadata), resource, namespace, resync, indexers, tweak)
 }
 
-// newResourceInformer returns an informer for the objects of a client, which belongs to whole. They
-// are of the example's type.
+// newResourceInformer returns an informer for the objects of a client, which belongs to whole, a
+// dynamic or metadata client. They are of the example's type.
 func newResourceInformer[L runtime.Object](client source.ClientGo[L], whole any, example runtime.Object, resource schema.GroupVersionResource,
-	resync time.Duration, indexers cache.Indexers, tweak func(*metav1.ListOptions),
+	namespace string, resync time.Duration, indexers cache.Indexers, tweak func(*metav1.ListOptions),
 ) informers.GenericInformer {
 	tweaked := newTweakedClient(untyped[L]{client}, whole, tweak)
 	if tweak == nil {
 		tweaked.tweak = func(*metav1.ListOptions) {}
 	}
-	lw := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-			return tweaked.List(ctx, opts)
-		},
-		WatchFuncWithContext: tweaked.Watch,
-	}, tweaked)
+	var lw cache.ListerWatcher
+	if through, ok := restClientOf(whole); ok {
+		c := newResourceCollection(through, resource, namespace, tweaked.tweak)
+		c.listThroughClient, c.watchThroughClient = tweaked.List, tweaked.Watch
+		lw = &cache.ListWatch{ListWithContextFunc: c.list, WatchFuncWithContext: c.watch}
+	} else {
+		lw = cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+			ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+				return tweaked.List(ctx, opts)
+			},
+			WatchFuncWithContext: tweaked.Watch,
+		}, tweaked)
+	}
 	options := cache.SharedIndexInformerOptions{
 		ResyncPeriod: resync, Indexers: indexers, ObjectDescription: resourceType{resource: resource, goType: reflect.TypeOf(example)}.description(),
 	}
