@@ -54,6 +54,9 @@ const tailExamples = `  # every change of pods and ReplicaSets in all namespaces
   # who changes images, wherever they are
   tidings tail deploy,sts,ds -A --path '**.image'
 
+  # deployments that are scaled down
+  tidings tail deploy -A --where 'new.spec.replicas < old.spec.replicas'
+
   # what a rollout changes: stops when nothing has changed for ten seconds
   tidings tail deploy,rs,pods --until-idle 10s`
 
@@ -205,7 +208,7 @@ func (f *tailFlags) complete(stdout, stderr io.Writer) (tail.Options, error) {
 	if f.withObjects && f.output != "json" {
 		return opts, errors.New("--show-objects requires -o json")
 	}
-	opts.News = news.Options{Diff: diff.Options{ManagedFields: f.withManaged, LastApplied: f.withApplied}, Objects: f.withObjects}
+	opts.News = news.Options{Diff: diff.Options{ManagedFields: f.withManaged, LastApplied: f.withApplied}, Objects: f.withObjects, States: f.filter.Where != ""}
 	limits := news.Limits{Changes: f.maxChanges, Value: f.maxValue}
 	plain := news.Text{Limits: limits}
 	var err error

@@ -23,6 +23,7 @@ type Flags struct {
 	Managers []string
 	Ops      []string
 	Text     string
+	Where    string // a CEL expression
 	All      bool
 }
 
@@ -34,6 +35,7 @@ func (f *Flags) Bind(set *pflag.FlagSet) {
 	set.StringSliceVar(&f.Managers, "manager", nil, "only changes by these field managers, such as kubectl* or kubelet")
 	set.StringSliceVar(&f.Ops, "op", nil, "only these: add, update, delete")
 	set.StringVar(&f.Text, "grep", "", "only changes whose shown `text` contains this, in any case")
+	set.StringVar(&f.Where, "where", "", "only changes for which this `CEL` expression over old, new and change is true")
 	set.BoolVar(&f.All, "all", false, "also what only ticks: renewals, heartbeats, repeated events, rewrites without a change")
 }
 
@@ -41,6 +43,7 @@ func (f *Flags) Bind(set *pflag.FlagSet) {
 type Filter struct {
 	flags         Flags
 	paths, ignore []pattern
+	where         *where // nil without --where
 	hidden        Hidden
 	print         func(news.Event) []byte
 }
@@ -70,6 +73,12 @@ func (f Flags) Compile(plain func(news.Event) []byte) (*Filter, error) {
 			return nil, fmt.Errorf("--manager %q: %w", name, err)
 		}
 	}
+	if f.Where != "" {
+		var err error
+		if out.where, err = compileWhere(f.Where); err != nil {
+			return nil, err
+		}
+	}
 	for flag, texts := range map[string][]string{"path": f.Paths, "ignore": f.Ignore} {
 		for _, text := range texts {
 			p, err := compile(text)
@@ -87,7 +96,7 @@ func (f Flags) Compile(plain func(news.Event) []byte) (*Filter, error) {
 }
 
 // Apply removes from the event the changes that are not wanted, and reports whether something is
-// left to show. An initial object is not a change: only the operations and the text apply.
+// left to show. An initial object is not a change: only the operations, the text and --where apply.
 func (f *Filter) Apply(e *news.Event) bool {
 	if f == nil {
 		return true
@@ -113,6 +122,9 @@ func (f *Filter) matches(e *news.Event) bool {
 	if len(f.flags.Ops) > 0 && !slices.ContainsFunc(f.flags.Ops, func(op string) bool { return slices.Contains(ops[op], e.Type) }) {
 		return false
 	}
+	if f.where != nil && !f.where.matches(e) { // before fields are left out
+		return false
+	}
 	if e.Type != news.Modified && e.Type != news.Replaced {
 		return len(f.flags.Managers) == 0 || e.Type == news.Added && f.isManager(e.By)
 	}
@@ -129,10 +141,7 @@ func (f *Filter) selects() bool {
 }
 
 func (f *Filter) wants(e *news.Event, c diff.Change) bool {
-	by := c.By
-	if by.Name == "" {
-		by = e.By
-	}
+	by := managerOf(e, c)
 	at := c.Path.String()
 	return (len(f.flags.Sections) == 0 || len(c.Path) > 0 && slices.Contains(f.flags.Sections, c.Path[0].Field)) &&
 		(len(f.flags.Managers) == 0 || f.isManager(by)) &&
@@ -172,6 +181,9 @@ func (f *Filter) Hidden() string {
 			text += "; "
 		}
 		text += fmt.Sprint(f.hidden.Unmatched, " did not match the filters")
+		if why := f.where.report(); why != "" {
+			text += "; " + why
+		}
 	}
 	return text
 }

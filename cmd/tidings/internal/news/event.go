@@ -52,6 +52,8 @@ type Event struct {
 	Hidden []string
 	// Object is the whole object after the change, or its last known state, if requested.
 	Object map[string]any
+	// Before and After are the whole object, if Options.States is set; nil if there was or is none.
+	Before, After map[string]any
 }
 
 // Options selects what events contain.
@@ -60,6 +62,8 @@ type Options struct {
 	Diff diff.Options
 	// Objects adds the whole object to each event.
 	Objects bool
+	// States sets Event.Before and Event.After, which no output has.
+	States bool
 }
 
 // NewAdded returns the event of an object that was added or, if initial is set, that was there from the start.
@@ -67,7 +71,9 @@ func NewAdded(now time.Time, r resources.Resource, obj *unstructured.Unstructure
 	e := newEvent(now, Added, r, obj)
 	e.Initial = initial
 	e.By = diff.Creator(obj.Object)
-	e.addSummary(redact.Object(r.GroupResource(), obj.Object), opts)
+	clean := redact.Object(r.GroupResource(), obj.Object)
+	e.addSummary(clean, opts)
+	e.addStates(nil, clean, opts)
 	return e
 }
 
@@ -84,6 +90,7 @@ func NewModified(now time.Time, r resources.Resource, before, after *unstructure
 	if opts.Objects {
 		e.Object = withoutBookkeeping(cleanAfter, opts.Diff)
 	}
+	e.addStates(cleanBefore, cleanAfter, opts)
 	return e
 }
 
@@ -99,7 +106,9 @@ func (e *Event) replaced(after map[string]any) {
 func NewDeleted(now time.Time, r resources.Resource, last *unstructured.Unstructured, finalStateUnknown bool, opts Options) Event {
 	e := newEvent(now, Deleted, r, last)
 	e.FinalStateUnknown = finalStateUnknown
-	e.addSummary(redact.Object(r.GroupResource(), last.Object), opts)
+	clean := redact.Object(r.GroupResource(), last.Object)
+	e.addSummary(clean, opts)
+	e.addStates(clean, nil, opts)
 	return e
 }
 
@@ -115,6 +124,13 @@ func (e *Event) addSummary(object map[string]any, opts Options) {
 	e.Summary = summarize(e.Resource, object)
 	if opts.Objects {
 		e.Object = withoutBookkeeping(object, opts.Diff)
+	}
+}
+
+// addStates adds the states before and after. They have been redacted.
+func (e *Event) addStates(before, after map[string]any, opts Options) {
+	if opts.States {
+		e.Before, e.After = before, after
 	}
 }
 
