@@ -26,6 +26,13 @@ func modified(kind string, paths ...string) news.Event {
 	return e
 }
 
+// ending is modified of an object that nothing keeps from being deleted at once.
+func ending(paths ...string) news.Event {
+	e := modified("Pod", paths...)
+	e.Ending = true
+	return e
+}
+
 func TestFilter(t *testing.T) {
 	for name, c := range map[string]struct {
 		flags Flags
@@ -52,6 +59,9 @@ func TestFilter(t *testing.T) {
 		"a heartbeat":           {Flags{}, modified("Node", "status.conditions.lastHeartbeatTime"), ""},
 		"an event again":        {Flags{}, modified("Event", "count", "lastTimestamp"), ""},
 		"an event that changed": {Flags{}, modified("Event", "count", "message"), "message"},
+		"the end begins":        {Flags{}, ending("metadata.deletionTimestamp", "metadata.deletionGracePeriodSeconds"), ""},
+		"the end and more":      {Flags{}, ending("metadata.deletionTimestamp", "spec.a"), "spec.a"},
+		"a slow end":            {Flags{}, modified("Pod", "metadata.deletionTimestamp"), "metadata.deletionTimestamp"},
 		"no change":             {Flags{}, modified("Pod"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -2,6 +2,7 @@ package filter
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/tidings/tidings/cmd/tidings/internal/diff"
 	"github.com/tidings/tidings/cmd/tidings/internal/news"
@@ -10,6 +11,7 @@ import (
 // tickNames are what an event that only ticks can be, in the order in which they are counted in a line.
 var tickNames = []struct{ one, many string }{
 	{renewal, "lease renewals"}, {heartbeat, "heartbeats"}, {repeat, "repeated events"}, {noChange, "rewrites without a change"},
+	{deletion, "deletions that begin"},
 }
 
 const (
@@ -17,6 +19,7 @@ const (
 	heartbeat = "heartbeat"
 	repeat    = "repeated event"
 	noChange  = "rewrite without a change"
+	deletion  = "deletion that begins" // and ends at once, which is shown
 )
 
 // leaderAnnotation holds the record of leader elections that use no Lease.
@@ -58,6 +61,8 @@ func tickOf(e *news.Event, c diff.Change) string {
 	}
 	last := c.Path[len(c.Path)-1].Field
 	switch {
+	case e.Ending && len(c.Path) == 2 && c.Path[0].Field == "metadata" && strings.HasPrefix(last, "deletion"):
+		return deletion
 	case e.Resource.Kind == "Lease" && last == "renewTime", last == leaderAnnotation:
 		return renewal
 	case e.Resource.Kind == "Event" && slices.Contains(repeatFields, c.Path[0].Field):
@@ -70,5 +75,5 @@ func tickOf(e *news.Event, c diff.Change) string {
 
 // IsUseless reports whether a write changed nothing but times and bookkeeping.
 func IsUseless(e news.Event) bool {
-	return e.Type == news.Modified && !slices.ContainsFunc(e.Changes, func(c diff.Change) bool { return tickOf(&e, c) == "" })
+	return e.Type == news.Modified && !slices.ContainsFunc(e.Changes, func(c diff.Change) bool { t := tickOf(&e, c); return t == "" || t == deletion })
 }

@@ -41,6 +41,9 @@ type Event struct {
 	Initial bool
 	// FinalStateUnknown is set for a Deleted whose event was missed.
 	FinalStateUnknown bool
+	// Ending is set for a Modified that says that the object is being deleted, if nothing delays its
+	// deletion: there is no grace period and no finalizer.
+	Ending bool
 	// By is the field manager that created the object, for Added, and the only one that wrote it, for Modified. It is
 	// zero if the object does not say.
 	By diff.Manager
@@ -84,6 +87,8 @@ func NewModified(now time.Time, r resources.Resource, before, after *unstructure
 	cleanBefore, cleanAfter := redact.Pair(r.GroupResource(), before.Object, after.Object)
 	result := diff.Objects(cleanBefore, cleanAfter, opts.Diff)
 	e.Changes, e.Hidden, e.By = result.Changes, result.Hidden, result.By
+	grace := after.GetDeletionGracePeriodSeconds()
+	e.Ending = after.GetDeletionTimestamp() != nil && grace != nil && *grace == 0 && len(after.GetFinalizers()) == 0
 	if before.GetUID() != after.GetUID() {
 		e.replaced(after.Object)
 	}
