@@ -39,6 +39,7 @@ type Printer struct {
 	mu      sync.Mutex
 	objects map[string]*node // by uid
 	roots   map[string]bool  // uids that the object has had
+	gone    []string         // uids of deleted objects that are still known, the oldest first
 	last    time.Time
 }
 
@@ -66,8 +67,17 @@ func (p *Printer) Event(e news.Event) []byte {
 		return p.report(e)
 	}
 	n := p.learn(e)
-	if !p.belongs(e.UID) || e.Initial {
+	if !p.belongs(e.UID) {
+		if e.Type == news.Deleted {
+			delete(p.objects, e.UID)
+		}
 		return nil
+	}
+	if e.Initial {
+		return nil
+	}
+	if e.Type == news.Deleted {
+		defer p.forget(e.UID)
 	}
 	text := p.text(e)
 	if text == "" {
@@ -112,6 +122,19 @@ func (p *Printer) learn(e news.Event) *node {
 		p.roots[e.UID] = true
 	}
 	return n
+}
+
+// maxGone is how many deleted objects of the story stay known: events about them may come later,
+// and what they owned may outlive them.
+const maxGone = 1000
+
+// forget bounds what is known of deleted objects.
+func (p *Printer) forget(uid string) {
+	if p.gone = append(p.gone, uid); len(p.gone) > maxGone {
+		delete(p.objects, p.gone[0])
+		delete(p.roots, p.gone[0])
+		p.gone = p.gone[1:]
+	}
 }
 
 // belongs reports whether an object is part of the story.
