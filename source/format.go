@@ -46,6 +46,8 @@ type format[T object.Object] struct {
 
 	mu       sync.Mutex      // guards unshared
 	unshared wire.Decoder[T] // decodes objects that share nothing; created on first use
+
+	singles sync.Pool // of decoders of single objects, which share nothing
 }
 
 // counters are the live counters behind a source's Stats.

@@ -1,0 +1,202 @@
+package ondemand
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/source"
+)
+
+// ListOptions select objects by their metadata. The zero value selects all.
+type ListOptions struct {
+	// Namespace is the namespace of the objects; empty means all.
+	Namespace string
+	// Labels selects by labels; nil matches all.
+	Labels labels.Selector
+}
+
+// List is a list of objects with their bodies.
+type List[T object.Object] struct {
+	// Items are read-only, and in the order of the metadata.
+	Items []T
+	// ResourceVersion is that of the snapshot of the metadata that the objects were selected in. None is older.
+	ResourceVersion string
+	// Vanished is how many objects were left out because they have been deleted meanwhile.
+	Vanished int
+	// Newer is how many objects are newer than their metadata.
+	Newer int
+}
+
+// One list instead of many requests is made if that many bodies are missing, and they are at least this share of the
+// selected objects. A request costs more than another object in a list, but a list sends those again that are held.
+// The share is an estimate; BenchmarkBodies compares the two.
+const (
+	listFrom  = 8
+	listShare = 4 // a quarter
+)
+
+func isListCheaper(missing, selected int) bool {
+	return missing >= listFrom && missing*listShare >= selected
+}
+
+// List returns the selected objects with their bodies. Bodies that are not held are requested one by one, several at a
+// time, or with one list if that is cheaper. It fails if one of them cannot be read; those that are gone are left out.
+func (inf *Informer[T]) List(ctx context.Context, opts ListOptions) (List[T], error) {
+	if err := inf.waitForSync(ctx); err != nil {
+		return List[T]{}, err
+	}
+	snapshot := inf.metadata.Snapshot()
+	var selected []*metav1.PartialObjectMetadata
+	missing := 0
+	for key, m := range snapshot.Namespace(opts.Namespace) {
+		if opts.Labels != nil && !opts.Labels.Matches(labels.Set(m.Labels)) {
+			continue
+		}
+		selected = append(selected, m)
+		if inf.held.get(key, m, snapshot.ResourceVersionIn(m.Namespace)) == nil {
+			missing++
+		}
+	}
+	var listed map[object.Key]*body[T]
+	if isListCheaper(missing, len(selected)) {
+		listed = inf.list(ctx, opts, snapshot.ResourceVersion())
+	}
+	list, err := inf.bodies(ctx, selected, listed)
+	list.ResourceVersion = snapshot.ResourceVersion()
+	return list, err
+}
+
+// Bodies returns the objects that the metadata belongs to, such as what an index of Metadata has found. It is like List,
+// but never makes a list, which might bring objects that nobody has asked for.
+func (inf *Informer[T]) Bodies(ctx context.Context, metadata iter.Seq[*metav1.PartialObjectMetadata]) (List[T], error) {
+	if err := inf.waitForSync(ctx); err != nil {
+		return List[T]{}, err
+	}
+	version := inf.metadata.Snapshot().ResourceVersion()
+	list, err := inf.bodies(ctx, slices.Collect(metadata), nil)
+	list.ResourceVersion = version
+	return list, err
+}
+
+// list requests all objects that are selected, not older than version. What it does not return is requested one by one,
+// so errors do not matter.
+func (inf *Informer[T]) list(ctx context.Context, opts ListOptions, version string) map[object.Key]*body[T] {
+	namespaces := inf.metadata.Namespaces()
+	if opts.Namespace != "" {
+		namespaces = []string{opts.Namespace}
+	}
+	listed := make(map[object.Key]*body[T])
+	for _, namespace := range namespaces {
+		if err := inf.listIn(ctx, namespace, opts.Labels, version, listed); err != nil {
+			inf.pause.after(err)
+			break
+		}
+	}
+	return listed
+}
+
+func (inf *Informer[T]) listIn(ctx context.Context, namespace string, selector labels.Selector, version string, listed map[object.Key]*body[T]) error {
+	scope := inf.scope.Source(namespace)
+	if selector != nil && !selector.Empty() {
+		scope.Labels = strings.Trim(scope.Labels+","+selector.String(), ",")
+	}
+	src, err := source.NewHTTP[T](inf.client, scope)
+	if err != nil {
+		return err
+	}
+	opts := source.ListOptions[T]{
+		ResourceVersion: version, ResourceVersionMatch: string(metav1.ResourceVersionMatchNotOlderThan), Limit: 500, NoSharing: true,
+		Skip: func(*source.ObjectError) {},
+	}
+	for {
+		if err := inf.pause.wait(ctx); err != nil {
+			return err
+		}
+		page, err := src.List(ctx, opts, func(obj T) error {
+			listed[object.KeyOf(obj)] = newBody(inf.codec, obj)
+			return nil
+		})
+		if err != nil || page.Continue == "" {
+			return err
+		}
+		opts.Continue, opts.ResourceVersion, opts.ResourceVersionMatch = page.Continue, "", ""
+	}
+}
+
+// bodies reads the bodies of the metadata. Those listed need no request if they are not older.
+func (inf *Informer[T]) bodies(ctx context.Context, selected []*metav1.PartialObjectMetadata, listed map[object.Key]*body[T]) (List[T], error) {
+	found := make([]T, len(selected))
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	slots := make(chan struct{}, inf.opts.Concurrency)
+	var workers sync.WaitGroup
+	var failed sync.Once
+	var failure error
+	for i, m := range selected {
+		obj, done, err := inf.present(m, listed)
+		if done {
+			found[i] = obj
+		}
+		if err != nil || ctx.Err() != nil {
+			failed.Do(func() { failure = cmp.Or(err, context.Cause(ctx)) })
+			break
+		}
+		if done {
+			continue
+		}
+		slots <- struct{}{}
+		workers.Go(func() {
+			defer func() { <-slots }()
+			obj, err := inf.read(ctx, m)
+			switch {
+			case err == nil:
+				found[i] = obj
+			case !apierrors.IsNotFound(err):
+				failed.Do(func() { failure = err })
+				cancel(err)
+			}
+		})
+	}
+	workers.Wait()
+	if failure != nil {
+		return List[T]{}, failure
+	}
+	return collect(selected, found), nil
+}
+
+// present returns the object if no request is needed for it.
+func (inf *Informer[T]) present(m *metav1.PartialObjectMetadata, listed map[object.Key]*body[T]) (obj T, ok bool, err error) {
+	key := object.KeyOf(m)
+	b := listed[key]
+	if b != nil && b.fits(m) {
+		inf.held.put(key, b)
+	} else if b = inf.held.get(key, m, inf.metadata.ResourceVersionIn(m.Namespace)); b == nil {
+		return obj, false, nil
+	}
+	obj, err = b.open(inf.codec)
+	return obj, true, err
+}
+
+// collect returns the list of those objects that were found.
+func collect[T object.Object](selected []*metav1.PartialObjectMetadata, found []T) (list List[T]) {
+	for i, m := range selected {
+		switch {
+		case object.IsNil(found[i]):
+			list.Vanished++
+			continue
+		case found[i].GetResourceVersion() != m.ResourceVersion:
+			list.Newer++
+		}
+		list.Items = append(list.Items, found[i])
+	}
+	return list
+}
