@@ -24,6 +24,7 @@ import (
 type collection struct {
 	limits journalLimits
 	events eventCache
+	topics topics
 
 	mu      sync.Mutex // guards the fields below
 	objects map[string]object.Object
@@ -54,8 +55,9 @@ type journalLimits struct {
 // entry is a change in the journal.
 type entry struct {
 	protocol.Change
-	at   time.Time
-	size int64
+	at     time.Time
+	size   int64
+	topics [2]string // of the object before and after
 }
 
 type cachedList struct {
@@ -70,6 +72,7 @@ func newCollection(limits journalLimits) *collection {
 func (c *collection) wake() {
 	close(c.changed)
 	c.changed = make(chan struct{})
+	c.topics.wakeAll()
 }
 
 // Add implements reflector.Sink.
@@ -84,7 +87,9 @@ func (c *collection) Add(deltas []object.Delta[*source.Raw], resourceVersion str
 		c.version = version
 	}
 	c.trim(now)
-	c.wake()
+	close(c.changed)
+	c.changed = make(chan struct{})
+	c.topics.wake()
 }
 
 // apply applies one change, unless it is older than the state.
@@ -111,7 +116,7 @@ func (c *collection) apply(d object.Delta[*source.Raw], now time.Time) {
 	if (before == nil) != (change.After == nil) {
 		c.paths = nil
 	}
-	e := entry{change, now, sizeOf(change)}
+	e := entry{change, now, sizeOf(change), c.topics.note(change)}
 	c.journal, c.size = append(c.journal, e), c.size+e.size
 }
 
@@ -139,6 +144,7 @@ func (c *collection) trim(now time.Time) {
 			break
 		}
 		c.floor, c.size = c.journal[n].Version, c.size-c.journal[n].size
+		c.topics.drop(&c.journal[n])
 	}
 	clear(c.journal[:n])
 	c.journal = c.journal[n:]
@@ -167,6 +173,7 @@ func (c *collection) Replace(objects object.Collection[*source.Raw], resourceVer
 	if version != c.version || !maps.Equal(c.objects, state) {
 		c.objects, c.paths, c.lists = state, nil, [2]cachedList{}
 		c.journal, c.size, c.floor = nil, 0, version
+		c.topics.lose(version)
 	}
 	c.version = version
 	c.wake()
@@ -236,7 +243,8 @@ func (c *collection) stats() stats {
 // view is how one request reads a collection. It implements protocol.Storage.
 type view struct {
 	*collection
-	epoch      int // of the collection when the request began
+	topic      *topic // limits the changes; nil does not
+	epoch      int    // of the collection when the request began
 	mostRecent func(context.Context) (uint64, error)
 	ended      <-chan struct{}
 }
@@ -245,7 +253,7 @@ type view struct {
 func (c *collection) view(mostRecent func(context.Context) (uint64, error), ended <-chan struct{}) view {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return view{c, c.epoch, mostRecent, ended}
+	return view{c, nil, c.epoch, mostRecent, ended}
 }
 
 // Version implements protocol.Storage.
@@ -355,20 +363,32 @@ func (v view) After(version uint64) protocol.Tail {
 	switch {
 	case tail.Closed:
 		return tail
-	case version < v.floor, v.epoch != v.collection.epoch, version > v.current() && version <= v.rewound:
+	case version < v.reach(), v.epoch != v.collection.epoch, version > v.current() && version <= v.rewound:
 		tail.Lost = true
 		return tail
 	}
-	later := v.after(version)
-	if len(later) > tailChanges {
-		later = later[:tailChanges]
-		tail.Version, tail.Changed = later[tailChanges-1].Version, alreadyChanged
+	if v.topic != nil {
+		tail.Changed = v.topic.changed
 	}
-	tail.Changes = make([]protocol.Change, len(later))
-	for i := range later {
-		tail.Changes[i] = later[i].Change
+	for _, e := range v.after(version) {
+		if v.topic != nil && !e.isOf(v.topic.name) {
+			continue
+		}
+		if len(tail.Changes) == tailChanges {
+			tail.Version, tail.Changed = tail.Changes[tailChanges-1].Version, alreadyChanged
+			break
+		}
+		tail.Changes = append(tail.Changes, e.Change)
 	}
 	return tail
+}
+
+// reach returns the version from which nothing that the view shows is missing. The lock is held.
+func (v view) reach() uint64 {
+	if v.topic != nil {
+		return v.topic.dropped
+	}
+	return v.floor
 }
 
 // tailChanges is the maximum number of changes that After returns, so that a watcher far behind holds little.

@@ -79,6 +79,7 @@ func (r *resource) follow(ctx context.Context, found *foundResource, client *sou
 			found.reflector.Relist(cause)
 		}
 	}
+	r.collection.topics.follow(&found.ResourceType)
 	r.found.Store(found)
 	found.fresh.asking.Go(func() { found.fresh.checkOften(ctx, r.checkInterval) })
 	_ = found.reflector.Run(ctx) // returns only why ctx ended

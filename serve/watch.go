@@ -35,7 +35,9 @@ func (x *exchange) watch() error {
 	}
 	s := &watchSink{exchange: x}
 	defer s.close()
-	err = protocol.Watch(ctx, x.view(), selection, options, s)
+	v, leave := x.view().of(selection)
+	defer leave()
+	err = protocol.Watch(ctx, v, selection, options, s)
 	if errors.Is(context.Cause(ctx), errNotAllowed) && x.started {
 		return nil // the watch ends cleanly, and its client learns why when it comes again
 	}
