@@ -16,6 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/client-go/kubernetes"
 )
@@ -127,4 +128,12 @@ func impersonates(h http.Header) bool {
 		}
 	}
 	return false
+}
+
+// userOf returns the name of the user who sent a request that has been authenticated.
+func userOf(r *http.Request) string {
+	if u, ok := request.UserFrom(r.Context()); ok {
+		return u.GetName()
+	}
+	return ""
 }

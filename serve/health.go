@@ -69,11 +69,15 @@ func (r *resource) problem() error {
 
 // serveOwn answers the paths that are the replica's own, to those who may read them.
 func (s *Server) serveOwn(w http.ResponseWriter, r *http.Request, info *request.RequestInfo) bool {
-	if info.IsResourceRequest || r.Method != http.MethodGet || r.URL.Path != "/metrics" {
+	if info.IsResourceRequest || r.Method != http.MethodGet || r.URL.Path != "/metrics" && r.URL.Path != watchesPath {
 		return false
 	}
 	if err := s.authorize(r); err != nil {
 		writeError(w, r, err)
+		return true
+	}
+	if r.URL.Path == watchesPath {
+		s.writeWatches(w)
 		return true
 	}
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4")

@@ -63,6 +63,7 @@ type Server struct {
 	clientset kubernetes.Interface
 	inFlight  inFlight
 	counts    counters
+	watches   watches
 
 	shutdown chan struct{} // closed when watches are to end
 	stopOnce sync.Once

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/watch"
@@ -35,6 +36,7 @@ func (x *exchange) watch() error {
 	}
 	s := &watchSink{exchange: x}
 	defer s.close()
+	defer x.server.watches.add(x, &s.position)()
 	v, leave := x.view().of(selection)
 	defer leave()
 	err = protocol.Watch(ctx, v, selection, options, s)
@@ -82,7 +84,8 @@ func (x *exchange) keepAsking(cancel context.CancelCauseFunc) (stop func()) {
 // watchSink sends the events of a watch.
 type watchSink struct {
 	*exchange
-	out *bufio.Writer
+	out      *bufio.Writer
+	position atomic.Uint64 // the version of what was sent last
 }
 
 // Start implements protocol.Sink.
@@ -107,7 +110,9 @@ func (s *watchSink) Send(e protocol.Event) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.out.Write(data)
+	if _, err = s.out.Write(data); err == nil && e.Version > 0 {
+		s.position.Store(e.Version)
+	}
 	return s.cut(err)
 }
 

@@ -1,0 +1,79 @@
+package serve
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"text/tabwriter"
+	"time"
+)
+
+// watchesPath is the page of who watches what.
+const watchesPath = "/debug/watches"
+
+// watches are the open watches.
+type watches struct {
+	mu   sync.Mutex // guards open
+	open map[*openWatch]bool
+}
+
+// openWatch is a watch, for the page.
+type openWatch struct {
+	*exchange
+	user, namespace string
+	since           time.Time
+	position        *atomic.Uint64
+}
+
+// add adds a watch until the returned function is called. position is the version of what it was sent last.
+func (w *watches) add(x *exchange, position *atomic.Uint64) (remove func()) {
+	o := &openWatch{exchange: x, user: userOf(x.r), namespace: cmp.Or(x.target.Namespace, "*"), since: time.Now(), position: position}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.open == nil {
+		w.open = map[*openWatch]bool{}
+	}
+	w.open[o] = true
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.open, o)
+	}
+}
+
+func (w *watches) list() []*openWatch {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := make([]*openWatch, 0, len(w.open))
+	for o := range w.open {
+		all = append(all, o)
+	}
+	slices.SortFunc(all, func(a, b *openWatch) int {
+		return cmp.Or(cmp.Compare(a.resource.name, b.resource.name), cmp.Compare(a.user, b.user), a.since.Compare(b.since))
+	})
+	return all
+}
+
+// writeWatches writes the page. It has selectors, but nothing of the objects.
+func (s *Server) writeWatches(out http.ResponseWriter) {
+	out.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "RESOURCE\tNAMESPACE\tUSER\tAGENT\tSELECTORS\tSINCE\tSENT\tLATER CHANGES")
+	for _, o := range s.watches.list() {
+		position := o.position.Load()
+		selectors := cmp.Or(o.query.Get("labelSelector"), "-") + " " + cmp.Or(o.query.Get("fieldSelector"), "-")
+		fmt.Fprintf(table, "%s\t%s\t%q\t%q\t%q\t%s\t%d\t%d\n", o.resource.name, o.namespace, o.user, o.r.UserAgent(), selectors,
+			time.Since(o.since).Round(time.Second), position, o.resource.collection.changesSince(position))
+	}
+	_ = table.Flush() // the client has gone
+}
+
+// changesSince returns how many changes of the journal are later than a version.
+func (c *collection) changesSince(version uint64) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.after(version))
+}
