@@ -69,6 +69,16 @@ type Server struct {
 	stopOnce sync.Once
 }
 
+// unthrottled returns a config without client-go's default limit of five requests a second, with which reviews of callers
+// would wait for each other. A limit that was set stays.
+func unthrottled(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	if config.QPS == 0 && config.RateLimiter == nil {
+		config.QPS = -1
+	}
+	return config
+}
+
 // NewServer returns a server that serves nothing from memory until Run. The error says what to do about it.
 func NewServer(options Options) (*Server, error) {
 	options, err := options.withDefaults()
@@ -79,7 +89,7 @@ func NewServer(options Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	clientset, err := kubernetes.NewForConfig(options.Config)
+	clientset, err := kubernetes.NewForConfig(unthrottled(options.Config))
 	if err != nil {
 		return nil, err
 	}
