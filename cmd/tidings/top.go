@@ -6,8 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
-	"sync"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -44,7 +45,8 @@ func newTop() *cobra.Command {
 rate, the bytes, and the writes that changed nothing but times and bookkeeping. It names the fields that two managers
 set back and forth.
 
-On a terminal the table is refreshed every second until ctrl-C. Otherwise it is written once, at the end (--for).`,
+On a terminal the table fills the screen and is refreshed every second: "?" shows the keys, which group, sort, filter and
+pause, and show the last changes of a row. Otherwise the table is written once, at the end (--for).`,
 		Example: topExamples,
 		Args:    atLeastOneResource,
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
@@ -54,7 +56,7 @@ On a terminal the table is refreshed every second until ctrl-C. Otherwise it is 
 	complete(cmd, "namespace", namespaceNames(&f.cluster))
 	complete(cmd, "output", fixedValues("text", "json"))
 	complete(cmd, "by", fixedValues("object", "kind", "manager", "namespace"))
-	complete(cmd, "sort", fixedValues("writes", "useless", "bytes"))
+	complete(cmd, "sort", fixedValues(top.Columns()...))
 	completeCluster(cmd, &f.cluster)
 	return cmd
 }
@@ -65,7 +67,7 @@ func (f *topFlags) bind(cmd *cobra.Command) {
 	f.namespaces.Bind(set)
 	set.StringVarP(&f.options.Labels, "selector", "l", "", "label selector, such as app=web,tier!=test")
 	set.StringVar(&f.by, "by", "object", "what to count by: object, kind, manager or namespace")
-	set.StringVar(&f.sort, "sort", "writes", "column to sort by: writes, useless or bytes")
+	set.StringVar(&f.sort, "sort", "writes", "column to sort by: "+strings.Join(top.Columns(), ", "))
 	set.IntVar(&f.rows, "rows", 20, "maximum number of rows of a group")
 	set.DurationVar(&f.options.Timeout, "for", 0, "stop after this long (default: until interrupted)")
 	set.StringVarP(&f.format, "output", "o", "text", "text or json (all groups, at the end)")
@@ -76,8 +78,8 @@ func (f *topFlags) check() error {
 	switch {
 	case !slices.Contains(top.Groups, top.Group(f.by)):
 		return fmt.Errorf("--by %q: want object, kind, manager or namespace", f.by)
-	case !slices.Contains([]string{"writes", "useless", "bytes"}, f.sort):
-		return fmt.Errorf("--sort %q: want writes, useless or bytes", f.sort)
+	case !slices.Contains(top.Columns(), f.sort):
+		return fmt.Errorf("--sort %q: want one of %s", f.sort, strings.Join(top.Columns(), ", "))
 	case f.format != "text" && f.format != "json":
 		return fmt.Errorf("--output %q: want text or json", f.format)
 	}
@@ -99,38 +101,48 @@ func (f *topFlags) run(cmd *cobra.Command, args []string) error {
 		ctx, stop = context.WithTimeoutCause(ctx, opts.Timeout, tail.ErrTimeout)
 		defer stop()
 	}
-	screen := cli.NewScreen(stdout, cmd.ErrOrStderr())
-	live, done := context.WithCancel(ctx)
-	var painter sync.WaitGroup
-	if f.format == "text" && cli.IsTerminal(stdout) {
-		painter.Go(func() { f.paint(live, screen, stdout, counter) })
+	if f.fullScreen(stdout) {
+		if err := f.interact(ctx, cmd, opts, args, counter); err != nil {
+			return err
+		}
+		return f.write(stdout, counter)
 	}
-	err = f.follow(ctx, screen, opts, args)
-	done()
-	painter.Wait()
-	if err = screen.End(err, closeGrace); err != nil {
+	screen := cli.NewScreen(stdout, cmd.ErrOrStderr())
+	if err := screen.End(f.follow(ctx, screen, opts, args), closeGrace); err != nil {
 		return err
 	}
 	return f.write(stdout, counter)
 }
 
-// paint repaints the terminal every second.
-func (f *topFlags) paint(ctx context.Context, screen *cli.Screen, stdout io.Writer, counter *top.Counter) {
-	const home = "\x1b[H\x1b[2J"
-	every := time.NewTicker(time.Second)
-	defer every.Stop()
-	for {
-		report := counter.Report(time.Now(), f.rows)
-		text := home + report.Text(top.Group(f.by), f.sort, cli.Width(stdout), cli.Height(stdout))
-		if screen.Out(ctx, []byte(text)) != nil {
-			return
-		}
-		select {
-		case <-every.C:
-		case <-ctx.Done():
-			return
-		}
+// fullScreen reports whether to show the table on the whole screen of the terminal.
+func (f *topFlags) fullScreen(stdout io.Writer) bool {
+	term := os.Getenv("TERM")
+	return f.format == "text" && cli.IsTerminal(stdout) && term != "" && term != "dumb"
+}
+
+// interact shows the counter on the terminal until a key ends it, ctx ends or following fails.
+func (f *topFlags) interact(ctx context.Context, cmd *cobra.Command, opts tail.Options, args []string, counter *top.Counter) error {
+	counter.KeepChanges()
+	ui := top.NewUI(counter, top.Start{Title: "tidings top " + strings.Join(args, " "), By: top.Group(f.by), Sort: f.sort})
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	var stdin io.Reader
+	if file, ok := cmd.InOrStdin().(*os.File); ok && cli.IsTerminal(file) {
+		stdin = file
 	}
+	screen := cli.NewScreen(io.Discard, ui.Notes()) // what is written would spoil the screen
+	followed := make(chan error, 1)
+	go func() {
+		defer end()
+		followed <- f.follow(ctx, screen, opts, args)
+	}()
+	err := ui.Run(ctx, stdin, cmd.OutOrStdout())
+	end()
+	failed := screen.End(<-followed, closeGrace)
+	if failed != nil && ctx.Err() != nil && errors.Is(failed, context.Cause(ctx)) {
+		failed = nil // ended by a key before everything was found
+	}
+	return errors.Join(err, failed)
 }
 
 // write writes the final report.
@@ -143,9 +155,5 @@ func (f *topFlags) write(stdout io.Writer, counter *top.Counter) error {
 		}
 		return cli.Write(stdout, append(cli.PrintableJSON(text), '\n'))
 	}
-	text := report.Text(top.Group(f.by), f.sort, cli.Width(stdout), 0)
-	if cli.IsTerminal(stdout) {
-		text = "\x1b[H\x1b[2J" + text
-	}
-	return cli.Write(stdout, []byte(text))
+	return cli.Write(stdout, []byte(report.Text(top.Group(f.by), f.sort, cli.Width(stdout))))
 }

@@ -23,8 +23,8 @@ type Text struct {
 	Limits Limits
 	// Colors applies to events and StatusColors to status, which may be written to different streams.
 	Colors, StatusColors bool
-	// Width returns the width of the terminal, at which lines are cut with a mark; 0, and a nil
-	// Width, leave them whole.
+	// Width returns the width of the terminal, at which lines are wrapped, and cut with a mark if they
+	// need too many lines; 0, and a nil Width, leave them whole.
 	Width func() int
 }
 
@@ -68,8 +68,11 @@ func (t Text) Event(e Event) []byte {
 	if len(e.Changes) == 0 && len(e.Hidden) > 0 {
 		fmt.Fprintf(&b, "    %s\n", t.paint(dim, "no change except in "+strings.Join(e.Hidden, ", ")))
 	}
-	return []byte(cli.Fit(b.String(), t.width()))
+	return []byte(cli.Wrap(b.String(), t.width(), wrapRows))
 }
+
+// wrapRows is the number of lines of a terminal that one line of an event may take.
+const wrapRows = 3
 
 func (t Text) width() int {
 	if t.Width == nil {

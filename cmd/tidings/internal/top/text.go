@@ -11,43 +11,46 @@ import (
 )
 
 // Text formats a report for people: one group as a table, by the column to sort by, and the fights.
-// Lines have at most width characters; 0 means any width. height is the number of lines that there
-// is room for; 0 means any number.
-func (r Report) Text(g Group, sort string, width, height int) string {
+// Lines have at most width characters; 0 means any width.
+func (r Report) Text(g Group, sort string, width int) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d writes in %.0fs, %d of them useless: they changed nothing but times or bookkeeping\n\n", r.Writes, r.Seconds, r.Useless)
-	fmt.Fprintf(&b, "%8s %8s %8s %8s %9s  BY %s\n", "WRITES", "PER SEC", "PER MIN", "USELESS", "BYTES", strings.ToUpper(string(g)))
-	rows := slices.Clone(r.Groups[g])
-	slices.SortStableFunc(rows, func(a, b Row) int { return int(b.column(sort)) - int(a.column(sort)) })
-	room := len(rows)
-	if height > 0 {
-		room = max(height-5-min(len(r.Fights), 5), 1)
+	b.WriteString(r.headline() + "\n\n")
+	for _, c := range columns {
+		fmt.Fprintf(&b, "%*s ", c.width, c.title)
 	}
-	for _, row := range rows[:min(len(rows), room)] {
-		fmt.Fprintf(&b, "%8d %8.1f %8.1f %8d %9d  %s\n", row.Writes, row.PerSecond, row.PerMinute, row.Useless, row.Bytes, cli.Printable(row.Name))
+	fmt.Fprintf(&b, " BY %s\n", strings.ToUpper(string(g)))
+	rows := slices.Clone(r.Groups[g])
+	sortRows(rows, sort, false)
+	for _, row := range rows {
+		b.WriteString(row.text() + "\n")
 	}
 	for i, f := range r.Fights {
 		if i == 0 {
-			b.WriteString("\nFights: fields that two managers set back and forth\n")
+			b.WriteString("\n" + fightsTitle + "\n")
 		}
-		if i == 5 && height > 0 {
-			break
-		}
-		fmt.Fprintf(&b, "  %s %s: %s sets %s, %s sets %s (%d times)\n", cli.Printable(f.Object), cli.Printable(f.Path),
-			cli.Printable(f.Managers[0]), short(f.Values[0]), cli.Printable(f.Managers[1]), short(f.Values[1]), f.Flips)
+		b.WriteString("  " + f.text() + "\n")
 	}
 	return cli.Fit(b.String(), width)
 }
 
-func (r Row) column(name string) float64 {
-	switch name {
-	case "useless":
-		return float64(r.Useless)
-	case "bytes":
-		return float64(r.Bytes)
-	default:
-		return float64(r.Writes)
+const fightsTitle = "Fights: fields that two managers set back and forth"
+
+func (r Report) headline() string {
+	return fmt.Sprintf("%d writes in %.0fs, %d of them useless: they changed nothing but times or bookkeeping", r.Writes, r.Seconds, r.Useless)
+}
+
+// text formats the row as a line of the table.
+func (r Row) text() string {
+	var b strings.Builder
+	for _, c := range columns {
+		fmt.Fprintf(&b, "%*s ", c.width, c.text(r))
 	}
+	return b.String() + " " + cli.Printable(r.Name)
+}
+
+func (f Fight) text() string {
+	return fmt.Sprintf("%s %s: %s sets %s, %s sets %s (%d times)", cli.Printable(f.Object), cli.Printable(f.Path),
+		cli.Printable(f.Managers[0]), short(f.Values[0]), cli.Printable(f.Managers[1]), short(f.Values[1]), f.Flips)
 }
 
 // short formats a value in a few characters.

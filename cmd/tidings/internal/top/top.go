@@ -4,7 +4,9 @@ package top
 
 import (
 	"cmp"
+	"container/list"
 	"encoding/json"
+	"hash/maphash"
 	"maps"
 	"slices"
 	"strings"
@@ -87,13 +89,21 @@ type Counter struct {
 	useless int
 	rows    map[Group]map[string]*Row
 	fields  map[string]*field
+	last    *changes // nil unless they are kept
 }
 
 // field is the last change of a field, and how often it was undone by another manager.
 type field struct {
-	fight          Fight
-	old, new, last string // values as JSON, and the manager
+	fight    Fight
+	old, new uint64 // hashes of the values as JSON
+	last     string // the manager
 }
+
+// seed is that of the values' hashes.
+var seed = maphash.MakeSeed()
+
+// maxValue is the size of a value of a fight, as JSON, up to which it is kept whole.
+const maxValue = 256
 
 // New returns a counter that starts now.
 func New(now time.Time) *Counter {
@@ -104,8 +114,29 @@ func New(now time.Time) *Counter {
 	return c
 }
 
-// Status implements tail.Printer.
-func (c *Counter) Status(news.Status) []byte { return nil }
+// KeepChanges makes the counter keep the last changes, for Last. It has to be called before the first event.
+func (c *Counter) KeepChanges() { c.last = &changes{ofObject: map[string][]*list.Element{}} }
+
+// Last returns the last changes of what a row counts, as text, the newest first.
+func (c *Counter) Last(g Group, name string) []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.last == nil {
+		return nil
+	}
+	return c.last.last(g, name)
+}
+
+// plain is how changes are kept and status is shown.
+var plain = news.Text{Limits: news.Limits{Changes: 20, Value: 200}}
+
+// Status implements tail.Printer: what is wrong is shown, and when it ends.
+func (c *Counter) Status(s news.Status) []byte {
+	if s.Kind == news.Synced {
+		return nil
+	}
+	return plain.Status(s)
+}
 
 // Event implements tail.Printer: it counts.
 func (c *Counter) Event(e news.Event) []byte {
@@ -122,17 +153,18 @@ func (c *Counter) Event(e news.Event) []byte {
 		if err == nil {
 			bytes += len(value)
 		}
-		c.field(e, object, &e.Changes[i], string(value))
+		c.field(e, object, &e.Changes[i], value)
 	}
 	c.writes++
 	if useless {
 		c.useless++
 	}
-	for _, by := range []struct {
-		group Group
-		name  string
-	}{{ByObject, object}, {ByKind, e.Resource.Name()}, {ByManager, manager(e)}, {ByNamespace, cmp.Or(e.Namespace, "(none)")}} {
-		c.row(by.group, by.name).add(e.Time, useless, bytes)
+	all := names{object, e.Resource.Name(), manager(e), cmp.Or(e.Namespace, "(none)")}
+	for i, g := range Groups {
+		c.row(g, all[i]).add(e.Time, useless, bytes)
+	}
+	if c.last != nil {
+		c.last.add(&kept{all, string(plain.Event(e))})
 	}
 	return nil
 }
@@ -196,7 +228,7 @@ func (r *Row) turn(now int64) {
 
 // field looks at a change of one field: it is a blow in a fight if it undoes the change before,
 // which another manager made.
-func (c *Counter) field(e news.Event, object string, change *diff.Change, value string) {
+func (c *Counter) field(e news.Event, object string, change *diff.Change, value []byte) {
 	by := cmp.Or(change.By.Name, e.By.Name)
 	old, err := json.Marshal(change.Old)
 	if by == "" || err != nil || e.Type != news.Modified {
@@ -211,15 +243,25 @@ func (c *Counter) field(e news.Event, object string, change *diff.Change, value 
 		f = &field{}
 		c.fields[key] = f
 	}
-	if f.last != "" && f.last != by && f.old == value && f.new == string(old) {
+	before, after := maphash.Bytes(seed, old), maphash.Bytes(seed, value)
+	if f.last != "" && f.last != by && f.old == after && f.new == before {
 		f.fight.Object, f.fight.Path = object, change.Path.String()
 		f.fight.Flips++
-		f.fight.Managers, f.fight.Values = [2]string{f.last, by}, [2]any{change.Old, change.New}
+		f.fight.Managers, f.fight.Values = [2]string{f.last, by}, [2]any{brief(change.Old, old), brief(change.New, value)}
 		if f.last > by { // the same order each time
-			f.fight.Managers, f.fight.Values = [2]string{by, f.last}, [2]any{change.New, change.Old}
+			slices.Reverse(f.fight.Managers[:])
+			slices.Reverse(f.fight.Values[:])
 		}
 	}
-	f.old, f.new, f.last = string(old), value, by
+	f.old, f.new, f.last = before, after, by
+}
+
+// brief returns the value, or the beginning of its JSON if that is long.
+func brief(value any, text []byte) any {
+	if len(text) <= maxValue {
+		return value
+	}
+	return strings.ToValidUTF8(string(text[:maxValue]), "") + "…"
 }
 
 // minFlips is how often a field has to be set back until it counts as a fight: once is a correction.
