@@ -49,7 +49,7 @@ type pair struct {
 
 // own has state besides its contents.
 type own struct {
-	mu   sync.Mutex
+	_    sync.Mutex
 	Name string
 }
 
