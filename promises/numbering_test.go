@@ -37,6 +37,8 @@ type numbers struct {
 	pod  func(s *oddServer, p oddPod) string
 	// blind says that a version does not tell the server where a watch is to begin: it brings what comes.
 	blind bool
+	// plausible says that a new pod looks like a repeated event from before the last list, until a list contradicts itself.
+	plausible bool
 }
 
 func textOf(n int) string { return strconv.Itoa(n) }
@@ -78,7 +80,7 @@ var odd = []numbers{
 	{name: "list 0, pods by writes", list: constant("0"), pod: byWrites, blind: true},
 	{name: "greatest pod by text", list: greatest(textually, bySeq), pod: bySeq, blind: true},
 	{name: "greatest pod", list: greatest(numerically, bySeq), pod: bySeq, blind: true},
-	{name: "pods by writes, greatest pod", list: greatest(numerically, byWrites), pod: byWrites, blind: true},
+	{name: "pods by writes, greatest pod", list: greatest(numerically, byWrites), pod: byWrites, blind: true, plausible: true},
 	{name: "pods by writes, list by seq", list: func(s *oddServer) string { return textOf(s.seq) }, pod: byWrites},
 	{name: "pods by writes, constant list", list: constant("1"), pod: byWrites, blind: true},
 	{name: "number of pods", list: func(s *oddServer) string { return textOf(len(s.pods)) }, pod: bySeq, blind: true},
@@ -321,6 +323,9 @@ func followOdd(t *testing.T, s *oddServer) {
 		t.Helper()
 		time.Sleep(within)
 		synctest.Wait()
+		if s.plausible && !inf.Status().Parts[0].Reflector.UnprovenVersions {
+			return
+		}
 		if err := s.compare(inf); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -341,11 +346,11 @@ func followOdd(t *testing.T, s *oddServer) {
 		if round == 4 {
 			s.restart()
 		}
-		s.up(round%2 == 0)
-		if round%2 != 0 && s.blind {
-			continue // whether a watch misses anything cannot be known if lists have not shown that their versions prove nothing
-		}
-		follow(fmt.Sprintf("after a cut, history lost %v, restarted %v", round%2 == 0, round == 4), 2*time.Minute)
+		// Without a history, a watch misses what happened before it. That cannot be known unless the watch is refused or
+		// lists have shown that their versions prove nothing.
+		lost := round%2 == 0 || s.blind && !inf.Status().Parts[0].Reflector.UnprovenVersions
+		s.up(lost)
+		follow(fmt.Sprintf("after a cut, history lost %v, restarted %v", lost, round == 4), 2*time.Minute)
 	}
 }
 

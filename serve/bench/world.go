@@ -37,9 +37,9 @@ type world struct {
 	pods     []*corev1.Pod
 	nodes    []string
 
-	emptyServer, fullServer   float64 // resident memory of the API server without and with the pods
-	emptyReplica, fullReplica float64
-	closers                   []func() error
+	emptyServer, fullServer float64 // resident memory of the API server without and with the pods
+	emptyReplica            float64
+	closers                 []func() error
 }
 
 // namespaces is the number of namespaces.
