@@ -26,7 +26,7 @@ type topic struct {
 	name     string
 	watchers int
 	changed  chan struct{} // closed and replaced on every change of the topic
-	dropped  uint64        // version of the last change of the topic that the journal no longer has
+	dropped  uint64        // the version of the last change that the journal no longer has, of the topic or from before it
 }
 
 // topicField is the field by whose value changes are told apart.
@@ -69,7 +69,7 @@ func (t *topics) drop(e *entry) {
 		return
 	}
 	for _, name := range e.topics {
-		if watched := t.watched[name]; watched != nil {
+		if watched := t.watched[name]; watched != nil && e.isOf(name) {
 			watched.dropped = e.Version
 		}
 	}
@@ -116,7 +116,7 @@ func (v view) of(s *protocol.Selection) (_ view, leave func()) {
 	}
 	watched := t.watched[name]
 	if watched == nil {
-		watched = &topic{name: name, changed: make(chan struct{})}
+		watched = &topic{name: name, changed: make(chan struct{}), dropped: v.floor}
 		t.watched[name] = watched
 	}
 	watched.watchers++

@@ -32,6 +32,18 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
+// selectionOf selects the pods of a node.
+func selectionOf(t *testing.T, r *resource, node string) *protocol.Selection {
+	t.Helper()
+	found := r.found.Load()
+	query := url.Values{"fieldSelector": {topicField + "=" + node}}
+	selection, err := protocol.NewSelection(&found.ResourceType, protocol.Target{}, query, true, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return selection
+}
+
 // TestWatchersOfNodes wakes a watcher of one node's pods for their changes only, and has it miss nothing though the
 // journal forgets what happened on other nodes while it slept.
 func TestWatchersOfNodes(t *testing.T) {
@@ -51,12 +63,7 @@ func TestWatchersOfNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Stop()
-	found := res.found.Load()
-	sel, err := protocol.NewSelection(&found.ResourceType, protocol.Target{}, url.Values{"fieldSelector": {"spec.nodeName=a"}}, true, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	view, leave := res.collection.view(nil, nil).of(sel)
+	view, leave := res.collection.view(nil, nil).of(selectionOf(t, res, "a"))
 	start := view.Version()
 	woken := view.After(start).Changed
 	for i := range 100 { // far more than the journal has room for
@@ -91,6 +98,11 @@ func TestWatchersOfNodes(t *testing.T) {
 	if tail := view.After(start); !tail.Lost {
 		t.Error("changes of the node were dropped, and that is not said")
 	}
+	late, leaveLate := res.collection.view(nil, nil).of(selectionOf(t, res, "unwatched"))
+	if !late.After(start).Lost {
+		t.Error("the first watcher of a node is not told that the journal begins later")
+	}
+	leaveLate()
 	leave()
 	w.Stop()
 	eventually(t, func() bool {

@@ -10,7 +10,8 @@ import (
 )
 
 // Sharer lets objects share equal parts that do not come from a decoder which did that: objects
-// that a transform returned, or that a client decoded. It encodes each object and decodes it again.
+// that a transform returned, or that a client decoded. It copies structs part by part, and
+// encodes and decodes unstructured objects.
 // The zero value is ready to use. Its methods may be called from any goroutine.
 type Sharer[T object.Object] struct {
 	// MaxSharedBytes limits the memory in bytes for remembering shared parts of each type of
