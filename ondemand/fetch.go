@@ -109,6 +109,7 @@ func (p *pause) wait(ctx context.Context) error {
 type flights[T object.Object] struct {
 	mu      sync.Mutex
 	running map[object.Key]*flight[T]
+	all     sync.WaitGroup
 }
 
 // flight is one request. It is canceled when nobody waits for it any more.
@@ -152,7 +153,7 @@ func (fs *flights[T]) start(ctx context.Context, key object.Key, fetch func(cont
 		fs.running = make(map[object.Key]*flight[T])
 	}
 	fs.running[key] = f
-	go func() {
+	fs.all.Go(func() {
 		defer close(f.done)
 		defer f.cancel()
 		f.body, f.err = fetch(ctx)
@@ -161,6 +162,16 @@ func (fs *flights[T]) start(ctx context.Context, key object.Key, fetch func(cont
 		if fs.running[key] == f {
 			delete(fs.running, key)
 		}
-	}()
+	})
 	return f
+}
+
+// stop cancels the requests under way and waits until they have ended.
+func (fs *flights[T]) stop() {
+	fs.mu.Lock()
+	for _, f := range fs.running {
+		f.cancel()
+	}
+	fs.mu.Unlock()
+	fs.all.Wait()
 }

@@ -118,8 +118,9 @@ func (inf *Informer[T]) Metadata() *tidings.SharedInformer[*metav1.PartialObject
 	return inf.metadata
 }
 
-// Stop drops the bodies, and releases the informer of the metadata as its Stop does.
+// Stop ends the requests under way, drops the bodies, and releases the informer of the metadata as its Stop does.
 func (inf *Informer[T]) Stop(ctx context.Context) error {
+	inf.flights.stop()
 	inf.held.clear()
 	return inf.metadata.Stop(ctx)
 }

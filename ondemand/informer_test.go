@@ -188,6 +188,29 @@ func TestOneRequestUnderWay(t *testing.T) {
 	})
 }
 
+// TestStopEndsRequests: a request that hangs ends with the informer, and its caller learns why.
+func TestStopEndsRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
+		server.Create(secret("a", "v"))
+		inf := start[*corev1.Secret](t, server, tidings.Scope{}, ondemand.Options{})
+		server.InjectAlways(tidingstest.Get, tidingstest.Fault{Delay: time.Hour})
+		got := make(chan error, 1)
+		go func() {
+			_, err := inf.Get(context.Background(), keyOf("a"))
+			got <- err
+		}()
+		synctest.Wait()
+		began := time.Now()
+		if err := inf.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-got; err == nil || time.Since(began) > time.Second {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+	})
+}
+
 func TestServerAsksToWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
