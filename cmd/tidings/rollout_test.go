@@ -197,7 +197,7 @@ func checkStory(t *testing.T, text string) {
 	for _, step := range []string{
 		`Deployment web  web: image web:1 → web:2 by kubectl-set\n`,
 		`  ReplicaSet web-2  created by deployment-controller: .*images=web:2  ≈ \S+ after the change of Deployment web\n`,
-		`    Pod web-2-\w+  created by \S+: phase=Pending images=web:2  ≈ \S+ after the change of ReplicaSet web-2\n`,
+		`    Pod web-2-\w+  created by \S+: phase=Pending images=web:2  ≈ (\S+ after|together with) the change of ReplicaSet web-2\n`,
 		`    Pod web-2-\w+  .*(Pending → Running|Ready: True).* by kubelet\n`,
 		`  ReplicaSet web-1  spec.replicas: 1 → 0 by deployment-controller  ≈ `,
 		`    Pod web-1-\w+  deleted`,

@@ -134,7 +134,7 @@ func (x *terminal) await(what string, holds func() bool) {
 func (x *terminal) ends() {
 	x.t.Helper()
 	if err := x.cmd.Wait(); err != nil {
-		x.t.Errorf("the program ended with %v", err)
+		x.t.Errorf("the program ended with %v; it wrote\n%s", err, x.written())
 	}
 	after, err := term.GetState(int(x.program.Fd()))
 	if err != nil {

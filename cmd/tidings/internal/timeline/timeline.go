@@ -40,6 +40,7 @@ type Printer struct {
 	objects map[string]*node // by uid
 	roots   map[string]bool  // uids that the object has had
 	gone    []string         // uids of deleted objects that are still known, the oldest first
+	waiting waiting
 	last    time.Time
 }
 
@@ -59,15 +60,31 @@ func New(opts Options) *Printer {
 	return &Printer{opts: opts, objects: map[string]*node{}, roots: map[string]bool{}}
 }
 
-// Event returns the line of an event, or nothing if it does not belong to the story or is part of the initial state.
+// Event returns the line of an event, or nothing if it does not belong to the story or is part of the initial state;
+// and the lines of those that waited for its object.
 func (p *Printer) Event(e news.Event) []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.event(e)
+}
+
+func (p *Printer) event(e news.Event) []byte {
 	if e.Resource.Kind == "Event" {
 		return p.report(e)
 	}
-	n := p.learn(e)
+	lines := p.change(e, p.learn(e))
+	for _, waited := range p.waiting.take(e.UID) {
+		lines = append(lines, p.event(waited)...)
+	}
+	return lines
+}
+
+// change returns the line of a change of an object.
+func (p *Printer) change(e news.Event, n *node) []byte {
 	if !p.belongs(e.UID) {
+		if uid := p.missing(e.UID, maxDepth); uid != "" && !e.Initial {
+			p.waiting.add(uid, e)
+		}
 		if e.Type == news.Deleted {
 			delete(p.objects, e.UID)
 		}
@@ -278,7 +295,11 @@ func (p *Printer) inference(e news.Event, n *node) string {
 		if owner == nil || owner.changed.IsZero() || !p.belongs(uid) {
 			continue
 		}
-		if after := e.Time.Sub(owner.changed); after >= 0 && after <= within {
+		switch after := e.Time.Sub(owner.changed); {
+		case after > within || after < -within:
+		case after < 0: // it was seen before, over another watch
+			return fmt.Sprintf("  ≈ together with the change of %s %s", owner.kind, owner.name)
+		default:
 			return fmt.Sprintf("  ≈ %s after the change of %s %s", roughly(after), owner.kind, owner.name)
 		}
 	}
@@ -303,6 +324,9 @@ func (p *Printer) report(e news.Event) []byte {
 	}
 	uid, _ := about["uid"].(string)
 	if !p.belongs(uid) {
+		if missing := p.missing(uid, maxDepth); missing != "" {
+			p.waiting.add(missing, e)
+		}
 		return nil
 	}
 	field := func(names ...string) string {
