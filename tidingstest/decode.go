@@ -8,6 +8,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"strings"
 
 	"github.com/tidings/tidings/internal/protocol"
 	"github.com/tidings/tidings/object"
@@ -173,18 +174,23 @@ func (x *exchange) decodeCustom(data []byte, media string, v validation) (object
 	if err != nil {
 		return nil, x.unrecognized(err, data)
 	}
-	if !x.problems(v, duplicates) {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v",
-			x.resource.Kind, x.resource.Version, x.resource.Kind, runtime.NewStrictDecodingError(duplicates)))
+	if err := x.customProblems(v, duplicates); err != nil {
+		return nil, badRequest(err)
 	}
 	u := &unstructured.Unstructured{Object: content}
 	if u.GetKind() == "" {
 		return nil, x.unrecognized(runtime.NewMissingKindErr(string(data)), data)
 	}
-	if err := x.checkCustom(u); err != nil {
-		return nil, err
+	if err := x.checkCustom(u, v); err != nil {
+		return nil, badRequest(err)
 	}
-	return u, x.applySchema(u, v)
+	if x.resource.Structure != nil {
+		x.resource.Structure.DropNulls(u.Object)
+	}
+	if err := x.applySchema(u, v); err != nil {
+		return nil, badRequest(err)
+	}
+	return u, nil
 }
 
 func (x *exchange) unrecognized(err error, data []byte) error {
@@ -200,51 +206,68 @@ func (x *exchange) applySchema(u *unstructured.Unstructured, v validation) error
 	for _, path := range x.resource.Structure.Prune(u.Object) {
 		problems = append(problems, fmt.Errorf("unknown field %q", path))
 	}
-	if !x.problems(v, problems) {
-		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v",
-			x.resource.Kind, x.resource.Version, x.resource.Kind, runtime.NewStrictDecodingError(problems)))
+	if err := x.customProblems(v, problems); err != nil {
+		return err
 	}
 	x.resource.Structure.Default(u.Object)
 	return nil
 }
 
-// checkCustom checks the fields of a custom object that all objects have.
-func (x *exchange) checkCustom(u *unstructured.Unstructured) error {
+// customProblems warns of unknown and duplicate fields of a custom object, or returns an error, as the request wants it.
+func (x *exchange) customProblems(v validation, problems []error) error {
+	if x.problems(v, problems) {
+		return nil
+	}
+	return fmt.Errorf("%s in version %q cannot be handled as a %s: %w",
+		x.resource.Kind, x.resource.Version, x.resource.Kind, runtime.NewStrictDecodingError(problems))
+}
+
+// checkCustom checks the fields of a custom object that all objects have. The registry checks its kind, after its version.
+func (x *exchange) checkCustom(u *unstructured.Unstructured, v validation) error {
 	if u.Object == nil || u.GetKind() == "" {
 		return apierrors.NewBadRequest(runtime.NewMissingKindErr("the object").Error())
 	}
 	want := x.resource.GroupVersionKind()
-	switch got := u.GroupVersionKind(); {
-	case got.GroupVersion() != want.GroupVersion():
+	if got := u.GroupVersionKind(); got.GroupVersion() != want.GroupVersion() {
 		return wrongVersion(got.GroupVersion(), want.GroupVersion())
-	case got.Kind != want.Kind:
-		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s", got.Kind, got.Version, want.Kind))
 	}
-	if err := cleanMetadata(u); err != nil {
-		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", want.Kind, want.Version, want.Kind, err))
+	problems, err := cleanMetadata(u)
+	if err != nil {
+		return fmt.Errorf("%s in version %q cannot be handled as a %s: %w", want.Kind, want.Version, want.Kind, err)
 	}
-	return nil
+	return x.customProblems(v, problems)
 }
 
-// cleanMetadata rejects metadata of the wrong types, and drops unknown fields of metadata.
-func cleanMetadata(u *unstructured.Unstructured) error {
-	data, err := json.Marshal(u.Object["metadata"])
-	if err != nil {
+// badRequest returns an error as it is if it has a status, else as a bad request.
+func badRequest(err error) error {
+	if _, ok := err.(apierrors.APIStatus); ok {
 		return err
 	}
+	return apierrors.NewBadRequest(err.Error())
+}
+
+// cleanMetadata rejects metadata of the wrong types, and drops and returns unknown fields of metadata.
+func cleanMetadata(u *unstructured.Unstructured) (problems []error, err error) {
+	data, err := json.Marshal(u.Object["metadata"])
+	if err != nil {
+		return nil, err
+	}
 	var clean metav1.ObjectMeta
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &clean); err != nil {
-		return err
+	if problems, err = kjson.UnmarshalStrict(data, &clean, kjson.DisallowUnknownFields); err != nil {
+		return nil, err
+	}
+	for i, problem := range problems {
+		problems[i] = errors.New(strings.Replace(problem.Error(), `"`, `"metadata.`, 1))
 	}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&clean)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if content["creationTimestamp"] == nil {
 		delete(content, "creationTimestamp")
 	}
 	u.Object["metadata"] = content
-	return nil
+	return problems, nil
 }
 
 // deleteOptions decodes the options of a deletion from the body or, if that is empty, from the URL.

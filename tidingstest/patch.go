@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
+	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
 
@@ -82,6 +83,9 @@ func (x *exchange) patched(request rest.Request, p patch.Patch, v validation) re
 			return nil, err
 		}
 		x.problems(v, problems)
+		if p.Type == types.StrategicMergePatchType {
+			next.GetObjectKind().SetGroupVersionKind(x.resource.GroupVersionKind()) // whatever the patch says
+		}
 		if err := x.checkPatched(next, v); err != nil {
 			return nil, err
 		}
@@ -102,25 +106,44 @@ func full(e protocol.Encoding) protocol.Encoding {
 func (x *exchange) checkPatched(o object.Object, v validation) error {
 	rest.Received(o)
 	if u, ok := o.(*unstructured.Unstructured); ok {
-		if err := x.checkCustom(u); err != nil {
+		err := x.checkCustom(u, v)
+		if err == nil {
+			err = x.applySchema(u, v)
+		}
+		if _, ok := err.(apierrors.APIStatus); !ok && err != nil {
+			return patch.Invalid(u.GetKind(), err)
+		} else if err != nil {
 			return err
 		}
-		if err := x.applySchema(u, v); err != nil {
-			return err
-		}
-	} else if kind := o.GetObjectKind().GroupVersionKind(); kind != x.resource.GroupVersionKind() {
+	} else if kind := withDefaults(o.GetObjectKind().GroupVersionKind(), x.resource.GroupVersionKind()); kind != x.resource.GroupVersionKind() {
 		return patch.Invalid(kind.String(), fmt.Errorf("converting (%s.%s) to (%s.%s): unknown conversion", kind.Version, kind.Kind, x.resource.Group, x.resource.Kind))
 	}
-	if x.resource.Namespaced && o.GetNamespace() != "" && o.GetNamespace() != x.request.Namespace {
-		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+	if err := x.checkNamespace(o); err != nil {
+		return err
 	}
 	return x.checkName(o)
 }
 
+// withDefaults fills in what a kind leaves out.
+func withDefaults(kind, defaults schema.GroupVersionKind) schema.GroupVersionKind {
+	if kind.Kind == "" {
+		kind.Kind = defaults.Kind
+	}
+	if kind.Group == "" && kind.Version == "" {
+		kind.Group, kind.Version = defaults.Group, defaults.Version
+	}
+	return kind
+}
+
 // apply carries out a server-side apply.
 func (x *exchange) apply(request rest.Request, data []byte, options *metav1.PatchOptions) error {
+	if request.Subresource != "" && !x.server.registry.Exists(request) {
+		return request.NotFound()
+	}
 	content := map[string]any{}
-	if err := yaml.Unmarshal(data, &content); err != nil {
+	if asJSON, err := yaml.YAMLToJSON(data); err != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("error decoding YAML: %v", err))
+	} else if err := kjson.UnmarshalCaseSensitivePreserveInts(asJSON, &content); err != nil {
 		return apierrors.NewBadRequest(fmt.Sprintf("error decoding YAML: %v", err))
 	}
 	if err := x.checkStrictYAML(data, validation(options.FieldValidation)); err != nil {

@@ -132,6 +132,9 @@ func (x *exchange) update() error {
 	if err != nil {
 		return err
 	}
+	if err := x.checkNamespace(o); err != nil {
+		return err
+	}
 	if err := x.checkName(o); err != nil {
 		return err
 	}
@@ -148,6 +151,14 @@ func (x *exchange) finishUpdate(o object.Object, created bool, err error) error 
 		return x.writeObject(http.StatusCreated, o)
 	}
 	return x.writeObject(http.StatusOK, o)
+}
+
+// checkNamespace rejects an object whose namespace differs from that in the URL.
+func (x *exchange) checkNamespace(o metav1.Object) error {
+	if x.resource.Namespaced && o.GetNamespace() != "" && o.GetNamespace() != x.request.Namespace {
+		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+	}
+	return nil
 }
 
 // checkName rejects an object whose name differs from that in the URL.

@@ -66,14 +66,19 @@ type runner struct {
 	watches map[string]*stream
 }
 
-func runScript(t *testing.T, config *rest.Config, s *script) {
+// newRunner returns a runner in a new namespace.
+func newRunner(t *testing.T, config *rest.Config, namespace string) *runner {
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	namespace := fmt.Sprintf("conformance-%s-%s", s.name[len("scripts/"):len(s.name)-len(".txt")], randomSuffix())
 	r := &runner{t: t, host: strings.TrimSuffix(config.Host, "/"), client: client, symbols: newSymbols(namespace), watches: map[string]*stream{}}
 	r.namespace(namespace)
+	return r
+}
+
+func runScript(t *testing.T, config *rest.Config, s *script) {
+	r := newRunner(t, config, fmt.Sprintf("conformance-%s-%s", s.name[len("scripts/"):len(s.name)-len(".txt")], randomSuffix()))
 	for _, st := range s.steps {
 		observed := r.step(st)
 		st.observed = observed

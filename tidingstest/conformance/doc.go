@@ -5,6 +5,9 @@
 //
 //	go test ./tidingstest/conformance -run ControlPlane -update
 //
+// Beside them, TestGeneratedWrites sends random histories of writes to both servers and compares the answers, without the
+// texts of errors; more of them with -histories.
+//
 // Where the test server deliberately differs, the step says why and also has the test server's
 // response. These are all such differences:
 //
@@ -14,6 +17,7 @@
 //     events.k8s.io/v1, are separate: an object written in one cannot be read in the other.
 //     Discovery lists stable versions only.
 //   - It has no Tables. Where a client also accepts JSON, it responds with that, and kubectl prints names and ages.
+//   - An apply that gives up all fields of an object leaves {} where newer servers have, and refuse, null.
 //   - Where kube-apiserver writes its internal Go types into an error message, it writes something similar.
 //   - Only namespaces that a client creates exist, and by default objects may also be created in others
 //     (ServerOptions.RequireNamespaces).

@@ -3,7 +3,9 @@ package conformance
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -141,7 +143,12 @@ func (s *symbols) metadata(m map[string]any, managed bool) {
 
 // texts replaces the namespace and uids in all other strings.
 func (s *symbols) texts(content map[string]any) {
-	for key, value := range content {
+	for _, key := range slices.Collect(maps.Keys(content)) {
+		value := content[key]
+		if name := uidPattern.ReplaceAllStringFunc(key, func(uid string) string { return s.name("uid", uid) }); name != key {
+			delete(content, key)
+			content[name], key = value, name
+		}
 		switch value := value.(type) {
 		case string:
 			text := strings.ReplaceAll(value, s.values["$ns"], "$ns")

@@ -135,6 +135,34 @@ func (n *node) setDefaults(value any) {
 	}
 }
 
+// DropNulls drops null from fields that cannot be null and have no default.
+func (s *structure) DropNulls(content map[string]any) { s.root.dropNulls(content) }
+
+func (n *node) dropNulls(value any) {
+	switch value := value.(type) {
+	case map[string]any:
+		for key, item := range value {
+			next := n.Properties[key]
+			if next == nil && n.AdditionalProperties != nil {
+				next = n.AdditionalProperties.schema
+			}
+			switch {
+			case next == nil:
+			case item == nil && !next.Nullable && next.Default == nil:
+				delete(value, key)
+			default:
+				next.dropNulls(item)
+			}
+		}
+	case []any:
+		if n.Items != nil {
+			for _, item := range value {
+				n.Items.dropNulls(item)
+			}
+		}
+	}
+}
+
 // integers converts whole numbers in decoded JSON to int64, the type that objects use.
 func integers(value any) any {
 	switch value := value.(type) {

@@ -87,11 +87,16 @@ func customTypes(r *api.Resource) (managedfields.TypeConverter, error) {
 	return managedfields.NewTypeConverter(map[string]*spec.Schema{r.Kind: parsed}, preserve)
 }
 
-// metadataSchema defines how the lists and maps in metadata are merged.
+// metadataSchema defines the fields of metadata, and how its lists and maps are merged.
 var metadataSchema = map[string]any{
-	"type":                                 "object",
-	"x-kubernetes-preserve-unknown-fields": true,
+	"type": "object",
 	"properties": map[string]any{
+		"name": textType, "generateName": textType, "namespace": textType, "uid": textType, "resourceVersion": textType, "selfLink": textType,
+		"creationTimestamp": textType, "deletionTimestamp": textType,
+		"generation": map[string]any{"type": "integer"}, "deletionGracePeriodSeconds": map[string]any{"type": "integer"},
+		"managedFields": map[string]any{
+			"type": "array", "x-kubernetes-list-type": "atomic", "items": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+		},
 		"labels":      textMap,
 		"annotations": textMap,
 		"finalizers": map[string]any{
@@ -111,7 +116,10 @@ var metadataSchema = map[string]any{
 	},
 }
 
-var textMap = map[string]any{"type": "object", "additionalProperties": map[string]any{"type": "string"}}
+var (
+	textType = map[string]any{"type": "string"}
+	textMap  = map[string]any{"type": "object", "additionalProperties": textType}
+)
 
 // resetFields returns the fields that a write to the resource or subresource cannot change, and which its manager
 // therefore does not own.

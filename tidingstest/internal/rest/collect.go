@@ -118,7 +118,7 @@ func (r *Registry) edit(request Request, change func(object.Object)) {
 	// An error means that the object is gone, or that admission denies the change.
 	_, _, _ = r.Update(context.Background(), request, false, func(old object.Object) (object.Object, error) {
 		if old == nil {
-			return nil, request.notFound()
+			return nil, request.NotFound()
 		}
 		o := old.DeepCopyObject().(object.Object)
 		change(o)

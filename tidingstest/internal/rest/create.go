@@ -26,7 +26,9 @@ const nameAttempts = 8
 
 // Create stores o and returns the stored object. It takes ownership of o.
 func (r *Registry) Create(ctx context.Context, request Request, o object.Object) (object.Object, error) {
-	wipeSystemFields(o)
+	o.SetDeletionTimestamp(nil)
+	o.SetDeletionGracePeriodSeconds(nil)
+	o.SetUID("")
 	if err := checkNamespace(request, o); err != nil {
 		return nil, err
 	}
@@ -50,17 +52,12 @@ func (r *Registry) empty(request Request) object.Object {
 	return NewObject(request.Resource)
 }
 
-func wipeSystemFields(o metav1.Object) {
-	o.SetUID("")
-	o.SetCreationTimestamp(metav1.Time{})
-	o.SetDeletionTimestamp(nil)
-	o.SetDeletionGracePeriodSeconds(nil)
-	o.SetSelfLink("")
-}
-
 // insert completes, validates and stores an object that has been admitted.
 func (r *Registry) insert(request Request, o object.Object) (object.Object, error) {
 	if err := r.checkNamespaceExists(request); err != nil {
+		return nil, err
+	}
+	if err := checkKind(request, o); err != nil {
 		return nil, err
 	}
 	generate := o.GetName() == "" && o.GetGenerateName() != ""
@@ -82,6 +79,10 @@ func (r *Registry) insert(request Request, o object.Object) (object.Object, erro
 			return o, nil
 		}
 		if !request.DryRun {
+			if version, err := parseVersion(o); err == nil && version != "" && version != "0" {
+				return nil, errors.New("resourceVersion should not be set on objects to be created")
+			}
+			o.SetSelfLink("")
 			if _, ok := r.collection(request.Resource).Replace(request.key(), nil, o); ok {
 				r.install(request, o, nil)
 				return o, nil
@@ -100,9 +101,6 @@ func (r *Registry) insert(request Request, o object.Object) (object.Object, erro
 func (r *Registry) now() metav1.Time { return metav1.NewTime(r.Clock().Truncate(time.Second)) }
 
 func checkCreate(request Request, o object.Object) error {
-	if o.GetResourceVersion() != "" {
-		return errors.New("resourceVersion should not be set on objects to be created")
-	}
 	errs := validation.ValidateObjectMetaAccessor(o, request.Resource.Namespaced, nameRule(request.Resource.GroupResource()), field.NewPath("metadata"))
 	errs = append(errs, checkFinalizers(request, o)...)
 	return invalid(request, o.GetName(), append(errs, structureErrors(request, o)...))
@@ -133,7 +131,7 @@ func checkFinalizers(request Request, o object.Object) (errs field.ErrorList) {
 		case request.Resource.BuiltIn:
 			errs = append(errs, field.Invalid(path.Index(i), f, "name is neither a standard finalizer name nor is it fully qualified"))
 		default:
-			request.warn(fmt.Sprintf("%s: %q: prefer a domain-qualified finalizer name including a path (/) to avoid accidental conflicts with other finalizer writers", path, f))
+			request.warn(fmt.Sprintf("%s: %q: prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers", path, f))
 		}
 	}
 	return errs

@@ -38,7 +38,7 @@ func (r *Registry) Delete(ctx context.Context, request Request, options *metav1.
 	for ctx.Err() == nil {
 		old := r.collection(request.Resource).Get(request.key())
 		if old == nil {
-			return nil, false, request.notFound()
+			return nil, false, request.NotFound()
 		}
 		if err := checkPreconditions(request, options.Preconditions, old); err != nil {
 			return nil, false, err

@@ -6,6 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // NewObject returns an empty object of a resource's kind.
@@ -108,12 +110,12 @@ func prepareUpdate(request Request, o, old object.Object) {
 
 func prepareStatusUpdate(r *api.Resource, o, old object.Object) {
 	setSpecification(o, old)
-	if !r.BuiltIn {
-		o.SetDeletionTimestamp(old.GetDeletionTimestamp())
-		o.SetLabels(old.GetLabels())
-		o.SetAnnotations(old.GetAnnotations())
-		o.SetFinalizers(old.GetFinalizers())
-		o.SetOwnerReferences(old.GetOwnerReferences())
+	if u, ok := o.(*unstructured.Unstructured); ok && !r.BuiltIn {
+		managed, version := u.GetManagedFields(), u.GetResourceVersion()
+		metadata, _ := old.(*unstructured.Unstructured).Object["metadata"].(map[string]any)
+		u.Object["metadata"] = runtime.DeepCopyJSON(metadata)
+		u.SetManagedFields(managed)
+		u.SetResourceVersion(version)
 		return
 	}
 	if r.Rules.StatusKeepsLabels {

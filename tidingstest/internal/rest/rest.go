@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // Registry reads and writes the objects of a server. Its methods may be called from any goroutine.
@@ -64,7 +65,8 @@ func (r Request) key() object.Key { return object.Key{Namespace: r.Namespace, Na
 
 func (r Request) groupResource() schema.GroupResource { return r.Resource.GroupResource() }
 
-func (r Request) notFound() error { return apierrors.NewNotFound(r.groupResource(), r.Name) }
+// NotFound is the error for an object that does not exist.
+func (r Request) NotFound() error { return apierrors.NewNotFound(r.groupResource(), r.Name) }
 
 // Operation is the operation that an admission function is asked to admit.
 type Operation string
@@ -113,12 +115,17 @@ func (r *Registry) collection(resource *api.Resource) *storage.Collection {
 	return r.Store.Collection(resource.Storage)
 }
 
+// Exists reports whether the object of a request exists.
+func (r *Registry) Exists(request Request) bool {
+	return r.collection(request.Resource).Get(request.key()) != nil
+}
+
 // Get returns an object in its storage version.
 func (r *Registry) Get(request Request) (object.Object, error) {
 	if o := r.collection(request.Resource).Get(request.key()); o != nil {
 		return o, nil
 	}
-	return nil, request.notFound()
+	return nil, request.NotFound()
 }
 
 // NewUID returns a new unique uid.
@@ -150,12 +157,26 @@ func (r *Registry) generateName(base string) string {
 }
 
 // Manage records the request's manager as the owner of the fields in which o differs from old.
-func (r *Registry) Manage(request Request, old, o object.Object) (object.Object, error) {
+func (r *Registry) Manage(request Request, old, o object.Object) (managed object.Object, err error) {
 	manager, err := r.fields.For(request.Resource, request.Subresource)
 	if err != nil {
 		return nil, err
 	}
+	given := o.GetObjectKind().GroupVersionKind()
+	if !request.Resource.BuiltIn {
+		o.GetObjectKind().SetGroupVersionKind(request.Resource.GroupVersionKind())
+		defer func() { managed.GetObjectKind().SetGroupVersionKind(given) }()
+	}
 	return manager.UpdateNoErrors(old, o, request.Manager).(object.Object), nil
+}
+
+// checkKind rejects a custom object of another kind.
+func checkKind(request Request, o object.Object) error {
+	given, want := o.GetObjectKind().GroupVersionKind(), request.Resource.Kind
+	if request.Resource.BuiltIn || request.Subresource != "" || given.Kind == want {
+		return nil
+	}
+	return apierrors.NewInvalid(given.GroupKind(), o.GetName(), field.ErrorList{field.Invalid(field.NewPath("kind"), given.Kind, "must be "+want)})
 }
 
 // Apply merges the applied configuration of a request's manager into old.

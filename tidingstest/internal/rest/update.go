@@ -44,16 +44,21 @@ func (r *Registry) Update(ctx context.Context, request Request, create bool, edi
 
 func (r *Registry) createByUpdate(ctx context.Context, request Request, create bool, edit Edit) (object.Object, error) {
 	if request.Subresource != "" || !create && !request.Resource.Rules.CreateOnUpdate {
-		return nil, request.notFound()
+		return nil, request.NotFound()
 	}
 	o, err := edit(nil)
 	if err != nil {
 		return nil, err
 	}
-	o.SetResourceVersion("")
 	if uid := o.GetUID(); uid != "" {
 		return nil, apierrors.NewConflict(request.groupResource(), request.Name,
 			fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
+	}
+	if _, err := parseVersion(o); err != nil {
+		return nil, err
+	}
+	if !request.DryRun {
+		o.SetResourceVersion("")
 	}
 	if err := checkNamespace(request, o); err != nil {
 		return nil, err
@@ -77,11 +82,17 @@ func (r *Registry) updateOnce(ctx context.Context, request Request, old object.O
 	if err := checkVersion(request, o, old); err != nil {
 		return nil, false, err
 	}
+	if err := checkKind(request, o); err != nil {
+		return nil, false, err
+	}
 	if err := prepareAndCheckUpdate(request, o, old); err != nil {
 		return nil, false, err
 	}
 	if err := checkDefinition(request, o); err != nil {
 		return nil, false, err
+	}
+	if !request.DryRun {
+		o.SetSelfLink("")
 	}
 	keepTimes(o, old)
 	switch {
@@ -103,10 +114,20 @@ func (r *Registry) updateOnce(ctx context.Context, request Request, old object.O
 	return o, done, nil
 }
 
+// parseVersion returns the version that a client gave an object, if it is one or empty.
+func parseVersion(o metav1.Object) (string, error) {
+	version := o.GetResourceVersion()
+	if version == "" {
+		return "", nil
+	}
+	_, err := strconv.ParseUint(version, 10, 64)
+	return version, err
+}
+
 // checkVersion rejects an update that is not based on the current version.
 func checkVersion(request Request, o, old object.Object) error {
-	version := o.GetResourceVersion()
-	if _, err := strconv.ParseUint(version, 10, 64); err != nil && version != "" {
+	version, err := parseVersion(o)
+	if err != nil {
 		return err
 	}
 	switch {
@@ -114,7 +135,7 @@ func checkVersion(request Request, o, old object.Object) error {
 		return nil
 	case version != "" && version != "0":
 		return apierrors.NewConflict(request.groupResource(), request.Name, errModified)
-	case request.Resource.Rules.NeedsVersion && request.Subresource == "":
+	case request.Resource.Rules.NeedsVersion && (request.Subresource == "" || !request.Resource.BuiltIn):
 		kind := schema.GroupKind{Group: request.Resource.Group, Kind: request.Resource.Resource}
 		return apierrors.NewInvalid(kind, request.Name, field.ErrorList{
 			field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update"),
@@ -192,7 +213,6 @@ func (r *Registry) Managed(request Request, o object.Object) Edit {
 		next := o.DeepCopyObject().(object.Object)
 		dedupOwners(request, next, duplicateOwners)
 		if old == nil {
-			wipeSystemFields(next)
 			old = r.empty(request)
 		} else if err := checkUID(request, next, old); err != nil {
 			return nil, err
