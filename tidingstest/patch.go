@@ -142,7 +142,7 @@ func (x *exchange) apply(request rest.Request, data []byte, options *metav1.Patc
 	}
 	content := map[string]any{}
 	if asJSON, err := yaml.YAMLToJSON(data); err != nil {
-		return apierrors.NewBadRequest(fmt.Sprintf("error decoding YAML: %v", err))
+		return apierrors.NewBadRequest(fmt.Sprintf("error decoding YAML: error converting YAML to JSON: %v", err))
 	} else if err := kjson.UnmarshalCaseSensitivePreserveInts(asJSON, &content); err != nil {
 		return apierrors.NewBadRequest(fmt.Sprintf("error decoding YAML: %v", err))
 	}

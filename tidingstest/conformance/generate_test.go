@@ -29,13 +29,19 @@ func (k *generatedKind) collection() string {
 }
 
 // generatedCRD defines the custom resource of generatedKinds.
-const generatedCRD = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"things.generated.example.com"},
-"spec":{"group":"generated.example.com","scope":"Namespaced","names":{"plural":"things","singular":"thing","kind":"Thing"},"versions":[{
-"name":"v1","served":true,"storage":true,"subresources":{"status":{}},"schema":{"openAPIV3Schema":{"type":"object","properties":{
-"spec":{"type":"object","properties":{"size":{"type":"integer"},"color":{"type":"string"},"parts":{"type":"array","x-kubernetes-list-type":"map",
-"x-kubernetes-list-map-keys":["name"],"items":{"type":"object","required":["name"],"properties":{"name":{"type":"string"},"value":{"type":"string"}}}},
-"free":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}},
-"status":{"type":"object","properties":{"seen":{"type":"integer"}}}}}}}]}}`
+const generatedCRD = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",
+"metadata":{"name":"things.generated.example.com"},
+"spec":{"group":"generated.example.com","scope":"Namespaced",
+ "names":{"plural":"things","singular":"thing","kind":"Thing"},
+ "versions":[{"name":"v1","served":true,"storage":true,"subresources":{"status":{}},
+  "schema":{"openAPIV3Schema":{"type":"object","properties":{
+   "spec":{"type":"object","properties":{
+    "size":{"type":"integer"},
+    "color":{"type":"string"},
+    "parts":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["name"],
+     "items":{"type":"object","required":["name"],"properties":{"name":{"type":"string"},"value":{"type":"string"}}}},
+    "free":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}},
+   "status":{"type":"object","properties":{"seen":{"type":"integer"}}}}}}}]}}`
 
 var generatedKinds = []*generatedKind{
 	{resource: "configmaps", apiVersion: "v1", kind: "ConfigMap", content: func(g *generator) map[string]any {
@@ -153,7 +159,8 @@ func (g *generator) metadata(name string) map[string]any {
 		},
 		func() {
 			m["ownerReferences"] = []any{map[string]any{
-				"apiVersion": g.pick("v1", "x/y/z", ""), "kind": g.pick("ConfigMap", "Event", ""), "name": g.pick("a", ""), "uid": g.uid(), "controller": g.IntN(2) == 0,
+				"apiVersion": g.pick("v1", "x/y/z", ""), "kind": g.pick("ConfigMap", "Event", ""), "name": g.pick("a", ""),
+				"uid": g.uid(), "controller": g.IntN(2) == 0,
 			}}
 		},
 		func() { m["namespace"] = g.pick("$ns", "elsewhere", "") },
@@ -240,7 +247,8 @@ func (g *generator) step() *step {
 	default:
 		st.verb, st.target = "GET", one
 		if g.IntN(2) == 0 {
-			st.target = k.collection() + "?labelSelector=l" + g.pick("", "%3D1", "!%3D2", "+notin+(1)") + g.pick("", "&fieldSelector=metadata.name%3Da")
+			st.target = k.collection() + "?labelSelector=l" +
+				g.pick("", "%3D1", "!%3D2", "+notin+(1)") + g.pick("", "&fieldSelector=metadata.name%3Da")
 		}
 	}
 	st.title = st.verb
@@ -249,8 +257,7 @@ func (g *generator) step() *step {
 
 func (g *generator) mergePatch(st *step, k *generatedKind, one, name string) {
 	st.verb, st.target = "PATCH", one+g.writeOptions()
-	media := g.pick("application/merge-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json")
-	st.headers = []string{"Content-Type: " + media}
+	st.headers = []string{"Content-Type: application/" + g.pick("", "", "strategic-") + "merge-patch+json"}
 	patch := k.content(g)
 	if g.IntN(2) == 0 {
 		m := g.metadata(name)
@@ -278,8 +285,11 @@ func (g *generator) jsonPatch(st *step, one string) {
 	st.headers = []string{"Content-Type: application/json-patch+json"}
 	var operations []any
 	for range 1 + g.IntN(2) {
-		o := map[string]any{"op": g.pick("add", "replace", "remove", "test", "copy", "move", "what"), "path": g.pick(
-			"/data/k1", "/data", "/metadata/labels", "/metadata/labels/l", "/spec/size", "/spec/parts/0/value", "/metadata/name", "nowhere")}
+		o := map[string]any{
+			"op": g.pick("add", "replace", "remove", "test", "copy", "move", "what"),
+			"path": g.pick("/data/k1", "/data", "/metadata/labels", "/metadata/labels/l", "/spec/size", "/spec/parts/0/value",
+				"/metadata/name", "nowhere"),
+		}
 		o["value"] = g.pick("1", "2")
 		if g.IntN(4) == 0 {
 			o["from"] = g.pick("/data/k2", "/metadata/labels/l")
@@ -292,7 +302,11 @@ func (g *generator) jsonPatch(st *step, one string) {
 
 func (g *generator) applyPatch(st *step, k *generatedKind, one, name string) {
 	options := []string{"fieldManager=" + g.pick("one", "two")}
-	g.rarely(2, func() { options = append(options, "force=true") }, func() { options = append(options, "force=false") }, func() { options = nil })
+	g.rarely(2,
+		func() { options = append(options, "force=true") },
+		func() { options = append(options, "force=false") },
+		func() { options = nil },
+	)
 	query := g.writeOptions(options...)
 	if strings.Count(query, "fieldManager") > 1 {
 		query = "?" + strings.Join(options, "&")
