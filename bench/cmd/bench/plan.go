@@ -128,7 +128,15 @@ func (s size) stages() []stage {
 		return append(both("day", "day: ", stack, measure.Day), budgeted("day budget", server.PodsAt(s.night, server.DaySteps/2), stack, measure.Day))
 	}})
 	unstructured := &server.Config{Encoding: server.JSON, Corpus: corpus.Pods, Objects: s.json, Burst: s.json}
+	metadata := &server.Config{Encoding: server.Protobuf, Corpus: corpus.Metadata, Objects: s.counts[corpus.Pods]}
+	custom := &server.Config{Encoding: server.JSON, Corpus: corpus.Instances, Objects: s.json}
 	return append(out,
+		stage{rounds: min(s.rounds, 2), server: metadata, jobs: func(a server.Address) []job {
+			return wayJobs("", stackOn(metadata, a), engine.Metadata)
+		}},
+		stage{rounds: min(s.rounds, 2), server: custom, jobs: func(a server.Address) []job {
+			return wayJobs("custom: ", stackOn(custom, a), engine.ListWatch, engine.CustomFactory)
+		}},
 		stage{rounds: s.rounds, server: unstructured, profile: "unstructured pods from JSON", jobs: func(a server.Address) []job {
 			jobs := both("json", "json: ", stackOn(unstructured, a), server.Burst, server.Edits, measure.Settle)
 			jobs = append(jobs, budgeted("json budget", s.json, stackOn(unstructured, a), server.Burst, measure.Folded))
@@ -173,8 +181,21 @@ func programJobs(prefix string, stack measure.Stack) (jobs []job) {
 		stack.Config.Transform = t
 		jobs = append(jobs, throughBoth(prefix+"transform, "+string(t), stack)...)
 	}
-	stack.Config.Transform, stack.Config.ListWatch = "", true
-	return append(jobs, throughBoth(prefix+"ListWatch", stack)...)
+	stack.Config.Transform = ""
+	ways := []engine.Way{engine.ListWatch, engine.FromClient, engine.Filtered}
+	if stack.Config.Encoding == server.JSON {
+		ways = []engine.Way{engine.ListWatch, engine.Dynamic}
+	}
+	return append(jobs, wayJobs(prefix, stack, ways...)...)
+}
+
+// wayJobs measure both engines behind client-go's interfaces, with informers made in several ways.
+func wayJobs(prefix string, stack measure.Stack, ways ...engine.Way) (jobs []job) {
+	for _, way := range ways {
+		stack.Config.Way = way
+		jobs = append(jobs, throughBoth(prefix+string(way), stack)...)
+	}
+	return jobs
 }
 
 // throughBoth returns the jobs of client-go and of Tidings behind client-go's interfaces.

@@ -6,9 +6,11 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/tidings/tidings/internal/wire/wiretest"
 )
@@ -40,9 +42,14 @@ const (
 	Leases Name = "leases"
 	// Nodes have labels, conditions and lists of images.
 	Nodes Name = "nodes"
+
+	// Metadata is the metadata of Pods, as metadata clients get it.
+	Metadata Name = "metadata"
+	// Instances are custom resources that have the specs and statuses of Pods.
+	Instances Name = "instances"
 )
 
-// All lists every corpus.
+// All lists every corpus of built-in types.
 var All = []Name{Pods, FewReplicas, Shuffled, Sidecars, ConfigMaps, Events, Leases, Nodes}
 
 // Kind describes the objects of a corpus as an API server does.
@@ -78,6 +85,8 @@ func (n Name) Kind() Kind {
 		return Kind{"Lease", schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}, true}
 	case Nodes:
 		return core("Node", "nodes", false)
+	case Instances:
+		return Kind{"Instance", InstancesVersion.WithResource("instances"), true}
 	default:
 		return core("Pod", "pods", true)
 	}
@@ -91,6 +100,14 @@ func (n Name) Make(count int) ([]Object, error) {
 	switch n {
 	case Pods:
 		objects = asObjects(wiretest.Pods(count, seed))
+	case Metadata:
+		for _, pod := range wiretest.Pods(count, seed) {
+			objects = append(objects, &metav1.PartialObjectMetadata{ObjectMeta: pod.ObjectMeta})
+		}
+	case Instances:
+		for _, pod := range wiretest.Pods(count, seed) {
+			objects = append(objects, &Instance{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec, Status: pod.Status})
+		}
 	case FewReplicas, Shuffled, Sidecars:
 		objects = asObjects(wiretest.PodsOfSmallOwners(count, 5, seed))
 	case ConfigMaps, Events, Leases, Nodes:
@@ -107,19 +124,49 @@ func (n Name) Make(count int) ([]Object, error) {
 	if n == Shuffled {
 		rng.Shuffle(len(objects), func(i, j int) { objects[i], objects[j] = objects[j], objects[i] })
 	}
-	gvk := n.Kind().Resource.GroupVersion().WithKind(n.Kind().Kind)
 	for _, obj := range objects {
-		obj.GetObjectKind().SetGroupVersionKind(gvk)
+		obj.GetObjectKind().SetGroupVersionKind(n.objectKind())
 	}
 	return objects, nil
 }
 
+// objectKind returns the kind that the objects have themselves.
+func (n Name) objectKind() schema.GroupVersionKind {
+	if n == Metadata {
+		return metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata")
+	}
+	return n.Kind().Resource.GroupVersion().WithKind(n.Kind().Kind)
+}
+
 // New returns an empty object of the corpus's kind, with its kind set.
 func (n Name) New() Object {
-	kind := n.Kind()
-	obj := newOfKind(kind.Kind)
-	obj.GetObjectKind().SetGroupVersionKind(kind.Resource.GroupVersion().WithKind(kind.Kind))
+	obj := newOfKind(n.objectKind().Kind)
+	obj.GetObjectKind().SetGroupVersionKind(n.objectKind())
 	return obj
+}
+
+// ListOf returns a list that has one object of the corpus.
+func (n Name) ListOf(obj Object) (runtime.Object, error) {
+	var list runtime.Object
+	var err error
+	kind := n.objectKind()
+	kind.Kind += "List"
+	switch n {
+	case Metadata:
+		list = &metav1.PartialObjectMetadataList{}
+	case Instances:
+		list = &InstanceList{}
+	default:
+		list, err = scheme.Scheme.New(kind)
+	}
+	if err == nil {
+		err = meta.SetList(list, []runtime.Object{obj})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("a list of %s: %w", n, err)
+	}
+	list.GetObjectKind().SetGroupVersionKind(kind)
+	return list, nil
 }
 
 func asObjects[T Object](in []T) []Object {

@@ -34,6 +34,10 @@ func newOfKind(kind string) Object {
 		return &coordinationv1.Lease{}
 	case "Node":
 		return &corev1.Node{}
+	case "PartialObjectMetadata":
+		return &metav1.PartialObjectMetadata{}
+	case "Instance":
+		return &Instance{}
 	default:
 		return &corev1.Pod{}
 	}

@@ -61,8 +61,8 @@ func startClientGo(ctx context.Context, c Config, see func(version string), make
 
 // clientGoInformers returns a maker of client-go informers. Their index is by node for pods, else by namespace.
 func clientGoInformers(c Config) (maker, error) {
-	if c.ListWatch {
-		return listWatchInformers(c, cache.NewSharedIndexInformerWithOptions)
+	if c.Way != "" {
+		return clientGoWay(c)
 	}
 	config := c.rest()
 	byNamespace := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
@@ -108,8 +108,8 @@ func throughInformers(c Config) (maker, error) {
 	switch {
 	case c.Parts > 0:
 		return nil, errors.New("only one informer is measured through clientgo")
-	case c.ListWatch:
-		return listWatchInformers(c, clientgo.NewSharedIndexInformerWithOptions)
+	case c.Way != "":
+		return throughWay(c)
 	case c.Encoding == server.JSON:
 		return throughDynamic(c), nil
 	}

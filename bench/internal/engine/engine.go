@@ -53,8 +53,8 @@ type Config struct {
 	Dir string
 	// Transform is a transform of the informers of ClientGo and Through.
 	Transform Transform
-	// ListWatch makes the informers of ClientGo and Through from functions that call a client.
-	ListWatch bool
+	// Way is how the informers of ClientGo and Through are made; empty means by a factory.
+	Way Way
 	// Dial opens the connections, if it is set.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error) `json:"-"`
 }

@@ -5,99 +5,169 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/tidings/tidings/bench/internal/corpus"
 	"github.com/tidings/tidings/bench/internal/server"
 	"github.com/tidings/tidings/clientgo"
 )
 
-// Transform names a transform of an informer; empty means none.
-type Transform string
+// Way is a way to make informers; empty means by a factory.
+type Way string
 
-// The transforms. Each may write to its argument, as client-go allows.
+// The ways, besides factories.
 const (
-	// StripManagedFields is the usual one.
-	StripManagedFields Transform = "managed fields"
-	// KeepIdentity removes all but the identity, the labels and the owners.
-	KeepIdentity Transform = "identity only"
-	// KeepAll returns its argument.
-	KeepAll Transform = "nothing"
+	// ListWatch is a ListWatch of functions that call a client, as in generated informers.
+	ListWatch Way = "ListWatch"
+	// FromClient is a ListWatch that NewListWatchFromClient returns, and Filtered one that
+	// NewFilteredListWatchFromClient returns.
+	FromClient Way = "NewListWatchFromClient"
+	Filtered   Way = "NewFilteredListWatchFromClient"
+	// Dynamic is an informer over a dynamic client, and Metadata one over a metadata client.
+	Dynamic  Way = "dynamic client"
+	Metadata Way = "metadata client"
+	// CustomFactory is a factory of the structs of custom resources; client-go's are generated, and
+	// are the same as ListWatch.
+	CustomFactory Way = "factory of custom resources"
 )
 
-// Transforms are all of them.
-var Transforms = []Transform{StripManagedFields, KeepIdentity, KeepAll}
-
-// apply is a cache.TransformFunc.
-func (t Transform) apply(obj any) (any, error) {
-	o, err := meta.Accessor(obj)
-	if err != nil || t == KeepAll {
-		return obj, err
-	}
-	o.SetManagedFields(nil)
-	if t == StripManagedFields {
-		return obj, nil
-	}
-	o.SetAnnotations(nil)
-	switch o := obj.(type) {
-	case *corev1.Pod:
-		o.Spec, o.Status = corev1.PodSpec{}, corev1.PodStatus{}
-	case *unstructured.Unstructured:
-		delete(o.Object, "spec")
-		delete(o.Object, "status")
-	}
-	return obj, nil
+// constructors are the functions of client-go that package clientgo replaces.
+type constructors struct {
+	informer   func(cache.ListerWatcher, runtime.Object, cache.SharedIndexInformerOptions) cache.SharedIndexInformer
+	fromClient func(getter cache.Getter, resource, namespace string, selector fields.Selector) *cache.ListWatch
+	filtered   func(getter cache.Getter, resource, namespace string, modify func(*metav1.ListOptions)) *cache.ListWatch
+	dynamic    func(dynamic.Interface, schema.GroupVersionResource, cache.Indexers) cache.SharedIndexInformer
+	metadata   func(metadata.Interface, schema.GroupVersionResource, cache.Indexers) cache.SharedIndexInformer
 }
 
-// listWatchInformers returns a function that makes informers over functions which call a client, as
-// many programs have them. newInformer is the constructor of an engine.
-func listWatchInformers(c Config, newInformer func(cache.ListerWatcher, runtime.Object, cache.SharedIndexInformerOptions) cache.SharedIndexInformer) (maker, error) {
-	lw, example, err := c.listWatch()
-	if err != nil {
-		return nil, err
-	}
-	options := cache.SharedIndexInformerOptions{Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}}
-	return func(string) cache.SharedIndexInformer { return newInformer(lw, example, options) }, nil
+// clientGoWay returns a maker of client-go's informers.
+func clientGoWay(c Config) (maker, error) {
+	return c.made(constructors{
+		informer: cache.NewSharedIndexInformerWithOptions, fromClient: cache.NewListWatchFromClient, filtered: cache.NewFilteredListWatchFromClient,
+		dynamic: func(client dynamic.Interface, resource schema.GroupVersionResource, indexers cache.Indexers) cache.SharedIndexInformer {
+			return dynamicinformer.NewFilteredDynamicInformer(client, resource, metav1.NamespaceAll, 0, indexers, nil).Informer()
+		},
+		metadata: func(client metadata.Interface, resource schema.GroupVersionResource, indexers cache.Indexers) cache.SharedIndexInformer {
+			return metadatainformer.NewFilteredMetadataInformer(client, resource, metav1.NamespaceAll, 0, indexers, nil).Informer()
+		},
+	})
 }
 
-// listWatch returns functions that list and watch all pods.
-func (c Config) listWatch() (cache.ListerWatcher, runtime.Object, error) {
-	config := c.rest()
-	if c.Encoding == server.JSON {
-		client, err := dynamic.NewForConfig(config)
+// throughWay returns a maker of Tidings' informers behind client-go's interfaces.
+func throughWay(c Config) (maker, error) {
+	if c.Way == CustomFactory {
+		factory := clientgo.NewTypedSharedInformerFactory[*corpus.Instance](c.rest(), 0)
+		return func(string) cache.SharedIndexInformer {
+			return factory.ForResource(c.Corpus.Kind().Resource).Informer()
+		}, nil
+	}
+	return c.made(constructors{
+		informer: clientgo.NewSharedIndexInformerWithOptions, fromClient: clientgo.NewListWatchFromClient, filtered: clientgo.NewFilteredListWatchFromClient,
+		dynamic: func(client dynamic.Interface, resource schema.GroupVersionResource, indexers cache.Indexers) cache.SharedIndexInformer {
+			return clientgo.NewFilteredDynamicInformer(client, resource, metav1.NamespaceAll, 0, indexers, nil).Informer()
+		},
+		metadata: func(client metadata.Interface, resource schema.GroupVersionResource, indexers cache.Indexers) cache.SharedIndexInformer {
+			return clientgo.NewFilteredMetadataInformer(client, resource, metav1.NamespaceAll, 0, indexers, nil).Informer()
+		},
+	})
+}
+
+// made returns a maker of informers that are made in the configured way.
+func (c Config) made(with constructors) (maker, error) {
+	byNamespace := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
+	resource := c.Corpus.Kind().Resource
+	switch c.Way {
+	case Dynamic:
+		client, err := dynamic.NewForConfig(c.rest())
+		return func(string) cache.SharedIndexInformer { return with.dynamic(client, resource, byNamespace) }, err
+	case Metadata:
+		client, err := metadata.NewForConfig(c.rest())
+		return func(string) cache.SharedIndexInformer { return with.metadata(client, resource, byNamespace) }, err
+	}
+	lw, example, err := c.listWatch(with)
+	options := cache.SharedIndexInformerOptions{Indexers: byNamespace}
+	return func(string) cache.SharedIndexInformer { return with.informer(lw, example, options) }, err
+}
+
+// listWatch returns what lists and watches all objects.
+func (c Config) listWatch(with constructors) (cache.ListerWatcher, runtime.Object, error) {
+	switch {
+	case c.Corpus == corpus.Instances:
+		client, err := c.instances()
+		return listWatchOf(client.List, client.Watch), &corpus.Instance{}, err
+	case c.Encoding == server.JSON:
+		client, err := dynamic.NewForConfig(c.rest())
 		if err != nil {
 			return nil, nil, err
 		}
 		pods := client.Resource(c.Corpus.Kind().Resource)
 		return listWatchOf(pods.List, pods.Watch), &unstructured.Unstructured{}, nil
 	}
+	config := c.rest()
 	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	config.ContentType = "application/vnd.kubernetes.protobuf"
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, nil, fmt.Errorf("a client: %w", err)
 	}
-	pods := client.CoreV1().Pods(metav1.NamespaceAll)
+	pods, core := client.CoreV1().Pods(metav1.NamespaceAll), client.CoreV1().RESTClient()
+	switch c.Way {
+	case FromClient:
+		return with.fromClient(core, "pods", metav1.NamespaceAll, fields.Everything()), &corev1.Pod{}, nil
+	case Filtered:
+		all := func(options *metav1.ListOptions) { options.LabelSelector = labels.Everything().String() }
+		return with.filtered(core, "pods", metav1.NamespaceAll, all), &corev1.Pod{}, nil
+	}
 	return listWatchOf(pods.List, pods.Watch), &corev1.Pod{}, nil
 }
 
-func listWatchOf[L runtime.Object](list func(context.Context, metav1.ListOptions) (L, error), watch func(context.Context, metav1.ListOptions) (watch.Interface, error)) cache.ListerWatcher {
+func listWatchOf[L runtime.Object](list func(context.Context, metav1.ListOptions) (L, error),
+	watch func(context.Context, metav1.ListOptions) (watch.Interface, error),
+) cache.ListerWatcher {
 	return &cache.ListWatch{
 		ListWithContextFunc:  func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) { return list(ctx, opts) },
 		WatchFuncWithContext: watch,
 	}
 }
 
-// throughDynamic returns a maker of Tidings' informers of unstructured objects behind client-go's interfaces.
-func throughDynamic(c Config) maker {
-	factory := clientgo.NewDynamicSharedInformerFactory(c.rest(), 0)
-	return func(string) cache.SharedIndexInformer {
-		return factory.ForResource(c.Corpus.Kind().Resource).Informer()
-	}
+// instances is a client of custom resources, like a generated one.
+type instances struct {
+	client   rest.Interface
+	resource string
+	params   runtime.ParameterCodec
+}
+
+func (c Config) instances() (*instances, error) {
+	scheme := runtime.NewScheme()
+	scheme.AddKnownTypes(corpus.InstancesVersion, &corpus.Instance{}, &corpus.InstanceList{})
+	metav1.AddToGroupVersion(scheme, corpus.InstancesVersion)
+	config := c.rest()
+	config.GroupVersion, config.APIPath = &corpus.InstancesVersion, "/apis"
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	client, err := rest.RESTClientFor(config)
+	return &instances{client, c.Corpus.Kind().Resource.Resource, runtime.NewParameterCodec(scheme)}, err
+}
+
+func (i *instances) List(ctx context.Context, opts metav1.ListOptions) (*corpus.InstanceList, error) {
+	list := &corpus.InstanceList{}
+	return list, i.client.Get().Resource(i.resource).VersionedParams(&opts, i.params).Do(ctx).Into(list)
+}
+
+func (i *instances) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	opts.Watch = true
+	return i.client.Get().Resource(i.resource).VersionedParams(&opts, i.params).Watch(ctx)
 }

@@ -238,9 +238,16 @@ func programKinds() (kinds [][2]string) {
 		for _, t := range engine.Transforms {
 			kinds = append(kinds, [2]string{form.prefix + "transform, " + string(t), form.title + titles[t]})
 		}
-		kinds = append(kinds, [2]string{form.prefix + "ListWatch", form.title + "a ListWatch of functions that call a client"})
+		kinds = append(kinds, [2]string{form.prefix + string(engine.ListWatch), form.title + "a ListWatch of functions that call a client"})
 	}
-	return kinds
+	return append(kinds,
+		[2]string{string(engine.FromClient), "NewListWatchFromClient"},
+		[2]string{string(engine.Filtered), "NewFilteredListWatchFromClient"},
+		[2]string{string(engine.Metadata), "a metadata client"},
+		[2]string{"json: " + string(engine.Dynamic), "a dynamic client"},
+		[2]string{"custom: " + string(engine.ListWatch), "typed custom resources, a generated client"},
+		[2]string{"custom: " + string(engine.CustomFactory), "typed custom resources, a typed factory"},
+	)
 }
 
 // ofPrograms are the rows of informers as programs have them.

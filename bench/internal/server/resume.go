@@ -7,12 +7,10 @@ import (
 	"net/http"
 	"strconv"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
-	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/tidings/tidings/bench/internal/corpus"
 )
@@ -37,15 +35,10 @@ func (c *content) addNewest(objects []corpus.Object) error {
 			newest, last = obj, version
 		}
 	}
-	gvk := newest.GetObjectKind().GroupVersionKind()
-	list, err := scheme.Scheme.New(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-	if err == nil {
-		err = meta.SetList(list, []runtime.Object{newest})
-	}
+	list, err := c.kind.ListOf(newest)
 	if err != nil {
 		return fmt.Errorf("the newest object: %w", err)
 	}
-	list.GetObjectKind().SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 	list.(metav1.ListMetaAccessor).GetListMeta().SetResourceVersion(fmt.Sprint(firstVersion))
 	c.newest.fields = fields.Set{"metadata.name": newest.GetName(), "metadata.namespace": newest.GetNamespace()}
 	c.newest.list, err = c.encoding.encodeList(list)
