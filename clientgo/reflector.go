@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -108,20 +109,28 @@ func newReflector(lw cache.ListerWatcher, expectedType interface{}, store cache.
 	return r, err
 }
 
-// nativeBackoff converts a client-go backoff.
+// nativeBackoff converts a client-go backoff, whose waits grow as often as its steps say.
 func nativeBackoff(b *wait.Backoff) reflector.Backoff {
 	if b == nil {
 		return reflector.Backoff{}
 	}
-	native := reflector.Backoff{Min: b.Duration, Max: b.Cap, Factor: b.Factor, Jitter: b.Jitter}
-	if b.Factor == 0 {
+	native := reflector.Backoff{Min: b.Duration, Factor: b.Factor, Jitter: b.Jitter}
+	if b.Factor == 0 || b.Steps < 1 {
 		native.Factor = 1
 	}
 	if b.Jitter == 0 {
 		native.Jitter = -1
 	}
+	last := float64(b.Duration) * math.Pow(native.Factor, float64(b.Steps)) * (1 + b.Jitter)
+	native.Max = time.Duration(min(last, float64(maxBackoff)))
+	if b.Cap > 0 {
+		native.Max = min(native.Max, max(b.Cap, b.Duration))
+	}
 	return native
 }
+
+// maxBackoff limits waits that a backoff without a cap lets grow.
+const maxBackoff = 24 * time.Hour
 
 // minWatchTimeout is the minimum watch timeout that client-go's reflector requests, even if a shorter one is set.
 const minWatchTimeout = 5 * time.Minute

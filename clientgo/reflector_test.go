@@ -177,6 +177,46 @@ func TestReflectorRetries(t *testing.T) {
 	})
 }
 
+// The waits of a backoff grow as often as its steps say, and no further than its cap.
+func TestReflectorBackoff(t *testing.T) {
+	for name, c := range map[string]struct {
+		backoff wait.Backoff
+		want    []int // waits in seconds
+	}{
+		"two steps":           {wait.Backoff{Duration: time.Second, Factor: 2, Steps: 2, Cap: time.Minute}, []int{1, 2, 4, 4, 4}},
+		"two steps, no cap":   {wait.Backoff{Duration: time.Second, Factor: 2, Steps: 2}, []int{1, 2, 4, 4, 4}},
+		"more than the cap":   {wait.Backoff{Duration: time.Second, Factor: 3, Steps: 9, Cap: 5 * time.Second}, []int{1, 3, 5, 5, 5}},
+		"no steps":            {wait.Backoff{Duration: 2 * time.Second, Factor: 2, Cap: time.Minute}, []int{2, 2, 2, 2, 2}},
+		"no factor":           {wait.Backoff{Duration: 2 * time.Second, Steps: 9, Cap: time.Minute}, []int{2, 2, 2, 2, 2}},
+		"longer than default": {wait.Backoff{Duration: 10 * time.Second, Factor: 2, Steps: 2}, []int{10, 20, 40, 40}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bothEngines(t, func(t *testing.T, e engine) {
+				var mu sync.Mutex
+				var waits []int
+				last := time.Now()
+				lw := overFakeClient(&cache.ListWatch{
+					ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+						mu.Lock()
+						defer mu.Unlock()
+						waits = append(waits, int(time.Since(last).Round(time.Second).Seconds()))
+						last = time.Now()
+						return nil, errors.New("broken")
+					},
+					WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return nil, errors.New("broken") },
+				})
+				run(t, e.reflector(lw, &corev1.Pod{}, &notebook{}, cache.ReflectorOptions{Backoff: &c.backoff}))
+				time.Sleep(5 * time.Minute)
+				mu.Lock()
+				defer mu.Unlock()
+				if got := waits[1:min(len(waits), len(c.want)+1)]; !slices.Equal(got, c.want) {
+					t.Errorf("waited %v seconds between lists, want %v", got, c.want)
+				}
+			})
+		})
+	}
+}
+
 // "ListAndWatch returns an error if it didn't even try to initialize watch."
 func TestListAndWatch(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
