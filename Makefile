@@ -1,5 +1,5 @@
 GO ?= go
-.PHONY: build test test-short lint licenses compat vuln demo demo-serve up bench bench-million bench-quick bench-serve reliability soak state-metrics upstream suites mutants simulate simulate-mutants fuzz clean
+.PHONY: build test test-short lint licenses compat vuln demo demo-serve up bench bench-million bench-quick bench-serve reliability soak state-metrics upstream suites programs mutants simulate simulate-mutants fuzz clean
 
 build: ## compile every module
 	@.ci/each all $(GO) build -o /dev/null ./...
@@ -62,6 +62,10 @@ upstream: ## controllers of Kubernetes itself on our informers and on client-go'
 SUITES ?= -o SUITES.md
 suites: ## the tests of client-go, controller-runtime and Kubernetes' controllers on our packages, into upstream/SUITES.md; SUITES has arguments, such as "client-go --run Reflector"
 	cd upstream && $(GO) run ./cmd/suites $(SUITES)
+
+PROGRAMS ?= -o PROGRAMS.md
+programs: ## programs of other people on client-go and on our packages, into upstream/PROGRAMS.md; PROGRAMS has flags, such as "-programs coredns -rounds 1"
+	cd upstream && $(GO) run ./cmd/programs $(PROGRAMS)
 
 MUTANTS ?= 40
 mutants: ## breaks the core in MUTANTS small ways a package and fails if the tests notice less than 95% of them; takes half an hour or so

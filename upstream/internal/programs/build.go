@@ -3,12 +3,15 @@ package programs
 import (
 	"context"
 	_ "embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/mod/semver"
 
 	"github.com/tidings/tidings/upstream/internal/workspace"
 )
@@ -17,6 +20,9 @@ import (
 //
 //go:embed reporter.txt
 var reporter string
+
+// ours is the path of this project's module.
+const ours = "github.com/tidings/tidings"
 
 // Builder builds programs for both engines. Both have the same dependencies in the same versions.
 type Builder struct {
@@ -52,7 +58,7 @@ func (b *Builder) Build(ctx context.Context, p Program, engine Engine) (string, 
 		return "", err
 	}
 	folder := b.space.Path(p.Name, string(engine))
-	if err := b.require(ctx, folder); err != nil {
+	if err := b.require(ctx, p.Name, string(engine)); err != nil {
 		return "", err
 	}
 	if engine == Tidings {
@@ -64,25 +70,79 @@ func (b *Builder) Build(ctx context.Context, p Program, engine Engine) (string, 
 		return "", err
 	}
 	binary := b.space.Path("bin", p.Name+"-"+string(engine))
-	_, err = workspace.GoCommand(ctx, folder, "build", "-mod=mod", "-o", binary, "./"+p.Main)
+	args := []string{"build", "-o", binary}
+	if p.untidy {
+		args = append(args, "-mod=mod")
+	}
+	_, err = workspace.GoCommand(ctx, folder, append(args, "./"+p.Main)...)
 	return binary, err
 }
 
-// require makes this project a dependency of the module in a folder.
-func (b *Builder) require(ctx context.Context, folder string) error {
-	const path = "github.com/tidings/tidings"
-	_, err := workspace.GoCommand(ctx, folder, "mod", "edit", "-require="+path+"@v0.0.0", "-replace="+path+"="+b.root)
+// require makes this project a dependency of the module at a path, and completes the module's
+// requirements. The go command would do that too, but for that it reads the whole module graph, of
+// which the program may not need all.
+func (b *Builder) require(ctx context.Context, path ...string) error {
+	folder := b.space.Path(path...)
+	needed, err := b.needed(ctx)
 	if err != nil {
 		return err
 	}
-	_, err = workspace.GoCommand(ctx, folder, "list", "-mod=mod", "-m", path) // completes go.mod
-	return err
+	has, err := requirements(ctx, folder)
+	if err != nil {
+		return err
+	}
+	all, err := requirements(ctx, b.root)
+	if err != nil {
+		return err
+	}
+	args := []string{"mod", "edit", "-require=" + ours + "@v0.0.0", "-replace=" + ours + "=" + b.root}
+	for module, version := range all {
+		if had, ok := has[module]; ok && semver.Compare(had, version) < 0 || !ok && needed[module] {
+			args = append(args, "-require="+module+"@"+version)
+		}
+	}
+	if _, err := workspace.GoCommand(ctx, folder, args...); err != nil {
+		return err
+	}
+	return b.space.WriteSums(append(path, "go.sum"), filepath.Join(folder, "go.sum"), filepath.Join(b.root, "go.sum"))
+}
+
+// needed returns the modules that package clientgo and those below it need.
+func (b *Builder) needed(ctx context.Context) (map[string]bool, error) {
+	out, err := workspace.GoCommand(ctx, b.root, "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", "./clientgo/...")
+	modules := map[string]bool{}
+	for module := range strings.Lines(string(out)) {
+		modules[strings.TrimSpace(module)] = true
+	}
+	return modules, err
+}
+
+// requirements returns the versions that the module in a folder requires.
+func requirements(ctx context.Context, folder string) (map[string]string, error) {
+	out, err := workspace.GoCommand(ctx, folder, "mod", "edit", "-json")
+	if err != nil {
+		return nil, err
+	}
+	var module struct {
+		Require []struct{ Path, Version string }
+	}
+	if err := json.Unmarshal(out, &module); err != nil {
+		return nil, err
+	}
+	versions := map[string]string{}
+	for _, r := range module.Require {
+		versions[r.Path] = r.Version
+	}
+	return versions, nil
 }
 
 // migrate changes the program in a folder so that it runs on this project's packages.
 func (b *Builder) migrate(ctx context.Context, p Program, folder string) error {
 	cmd := exec.CommandContext(ctx, b.command, append([]string{"migrate", "--write"}, p.Packages...)...)
-	cmd.Dir, cmd.Env = folder, append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")
+	cmd.Dir, cmd.Env = folder, append(os.Environ(), "GOWORK=off")
+	if p.untidy {
+		cmd.Env = append(cmd.Env, "GOFLAGS=-mod=mod")
+	}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return errors.Join(fmt.Errorf("tidings migrate %s: %w", p.Name, err), errors.New(strings.TrimSpace(string(out))))
 	}

@@ -51,13 +51,14 @@ func deployment(pod *corev1.Pod) *appsv1.Deployment {
 	}
 }
 
-// companions returns what usually comes with the workload of a pod.
-func companions(pod *corev1.Pod) []object.Object {
+// companions returns what usually comes with the workload of the i-th pod.
+func companions(i int, pod *corev1.Pod) []object.Object {
+	ip := fmt.Sprintf("10.%d.%d.%d", 100+i>>16, i>>8&255, i&255)
 	d := deployment(pod)
 	out := []object.Object{
 		d,
 		&corev1.Service{ObjectMeta: meta("service", pod), Spec: corev1.ServiceSpec{
-			Selector: pod.Labels, ClusterIP: pod.Status.PodIP, ClusterIPs: []string{pod.Status.PodIP}, Type: corev1.ServiceTypeClusterIP,
+			Selector: pod.Labels, ClusterIP: ip, ClusterIPs: []string{ip}, Type: corev1.ServiceTypeClusterIP,
 			Ports: []corev1.ServicePort{{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP}},
 		}},
 		&corev1.ConfigMap{ObjectMeta: meta("configmap", pod), Data: map[string]string{"settings": fmt.Sprintf("name: %s\nnode: %s\n", pod.Name, pod.Spec.NodeName)}},

@@ -23,12 +23,14 @@ type Program struct {
 	Packages []string
 	// Generated are folders of generated informers, whose import of tools/cache is changed.
 	Generated []string
+	// untidy is set if the module's go.mod is not complete as it was published.
+	untidy bool
 	// play runs the program until all is done, and returns the result of its work, in lines.
 	play func(ctx context.Context, s *session) ([]string, error)
 }
 
 // All are the programs.
-var All = []Program{sampleController, stateMetrics}
+var All = []Program{sampleController, stateMetrics, coreDNS}
 
 // Named returns the programs with the given names, or all if there are no names.
 func Named(names []string) ([]Program, error) {

@@ -26,7 +26,7 @@ func playStateMetrics(ctx context.Context, s *session) ([]string, error) {
 	for i, pod := range all {
 		s.server.Create(pod)
 		if i%5 == 0 {
-			s.server.Load(companions(pod)...)
+			s.server.Load(companions(i, pod)...)
 		}
 	}
 	kubeconfig, err := s.kubeconfig()
