@@ -19,33 +19,33 @@ const (
 )
 
 // fetch requests the object of the metadata until the server has it in that version or a newer one.
-func (inf *Informer[T]) fetch(ctx context.Context, m *metav1.PartialObjectMetadata) (*body[T], error) {
+func (r *Reader[T]) fetch(ctx context.Context, m *metav1.PartialObjectMetadata) (*body[T], error) {
 	key, version := object.KeyOf(m), m.ResourceVersion
 	for delay := firstRetry; ; delay = min(2*delay, lastRetry) {
-		if err := inf.pause.wait(ctx); err != nil {
+		if err := r.pause.wait(ctx); err != nil {
 			return nil, err
 		}
 		// With a version, the server may answer from its cache, but not with less.
-		obj, err := inf.reader.Get(ctx, key, version)
+		obj, err := r.source.Get(ctx, key, version)
 		switch {
 		case apierrors.IsNotFound(err) && version != "":
 			version = "" // a server that is behind may ignore the version
 			continue
 		case apierrors.IsNotFound(err):
-			inf.held.drop(key)
+			r.held.drop(key)
 			return nil, err
 		case err != nil:
-			if !inf.pause.after(err) {
+			if !r.pause.after(err) {
 				return nil, err
 			}
 			continue
 		}
-		b := newBody(inf.codec, obj)
+		b := newBody(r.codec, obj)
 		if b.fits(m) {
-			inf.held.put(key, b)
+			r.held.put(key, b)
 			return b, nil
 		}
-		if current, ok := inf.metadata.Get(key); ok {
+		if current, ok := r.metadata.Get(key); ok {
 			m = current // the server may have been restored from a backup
 		}
 		if err := sleep(ctx, delay); err != nil {

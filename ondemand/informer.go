@@ -19,9 +19,6 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// lastApplied is the annotation with which kubectl apply repeats the body in the metadata.
-const lastApplied = "metadata.annotations[kubectl.kubernetes.io/last-applied-configuration]"
-
 // Options limit what an informer keeps and requests. The zero value is ready to use.
 type Options struct {
 	// MaxBytes limits the bodies that are kept for the next read, in encoded bytes; 0 means 16 MiB. Those that were not
@@ -53,44 +50,37 @@ func (o Options) withDefaults() (Options, error) {
 // Informer holds the metadata of a collection, and reads bodies on demand. Its methods may be called from any goroutine.
 type Informer[T object.Object] struct {
 	metadata *tidings.SharedInformer[*metav1.PartialObjectMetadata]
-	scope    tidings.Scope
-	client   *source.Client
-	reader   *source.HTTP[T]
-	codec    *source.Codec[T]
-	opts     Options
-	held     *cache[T]
-	flights  flights[T]
-	pause    pause
+	resource schema.GroupResource
+	reader   *Reader[T]
 }
 
 // New returns an informer for the factory's API server. It is started by the factory's next Start. Scope.Resource may be
 // omitted for built-in types. Of the metadata, managed fields and the annotation in which kubectl apply repeats the body
 // are dropped, besides what Scope.Trim says; bodies lack only the latter.
 func New[T object.Object](factory *tidings.Factory, scope tidings.Scope, opts Options) (*Informer[T], error) {
-	opts, err := opts.withDefaults()
-	if err != nil {
-		return nil, err
-	}
 	client := factory.Client()
 	if client == nil {
 		return nil, errors.New("on demand: bodies are read from an API server, which the factory does not have; make it with NewFactory")
 	}
 	if scope.Resource.Empty() {
-		if scope.Resource, err = builtin(reflect.TypeFor[T]()); err != nil {
+		resource, err := builtin(reflect.TypeFor[T]())
+		if err != nil {
 			return nil, err
 		}
-	}
-	reader, err := source.NewHTTP[T](client, scope.Source(""))
-	if err != nil {
-		return nil, fmt.Errorf("on demand: %w", err)
+		scope.Resource = resource
 	}
 	codec, err := source.NewCodec[T](0)
 	if err != nil {
 		return nil, fmt.Errorf("on demand: %w", err)
 	}
-	inf := &Informer[T]{scope: scope, client: client, reader: reader, codec: codec, opts: opts, held: newCache[T](opts)}
-	scope.Trim = append(scope.Trim[:len(scope.Trim):len(scope.Trim)], tidings.ManagedFields, lastApplied)
+	inf := &Informer[T]{resource: scope.Resource.GroupResource()}
+	newSource := func(scope source.Scope) (*source.HTTP[T], error) { return source.NewHTTP[T](client, scope) }
+	if inf.reader, err = newReader(newSource, codec, scope.Source(""), nil, opts); err != nil {
+		return nil, err
+	}
+	scope.Trim = append(scope.Trim[:len(scope.Trim):len(scope.Trim)], MetadataTrim()...)
 	inf.metadata, err = tidings.Informer[*metav1.PartialObjectMetadata](factory, scope)
+	inf.reader.metadata = inf.metadata
 	return inf, err
 }
 
@@ -120,8 +110,7 @@ func (inf *Informer[T]) Metadata() *tidings.SharedInformer[*metav1.PartialObject
 
 // Stop ends the requests under way, drops the bodies, and releases the informer of the metadata as its Stop does.
 func (inf *Informer[T]) Stop(ctx context.Context) error {
-	inf.flights.stop()
-	inf.held.clear()
+	inf.reader.Stop()
 	return inf.metadata.Stop(ctx)
 }
 
@@ -154,10 +143,10 @@ func (inf *Informer[T]) Read(ctx context.Context, key object.Key) (none Object[T
 	case err != nil:
 		return none, err
 	case !ok:
-		inf.held.drop(key)
-		return none, apierrors.NewNotFound(inf.scope.Resource.GroupResource(), key.Name)
+		inf.reader.held.drop(key)
+		return none, apierrors.NewNotFound(inf.resource, key.Name)
 	}
-	obj, err := inf.read(ctx, m)
+	obj, err := inf.reader.Read(ctx, m)
 	return Object[T]{obj, m}, err
 }
 
@@ -170,29 +159,4 @@ func (inf *Informer[T]) waitForSync(ctx context.Context) error {
 		return fmt.Errorf("on demand, which needs the verbs list and watch on %s: %w", inf.metadata.Name(), err)
 	}
 	return nil
-}
-
-// read returns the object that the metadata belongs to.
-func (inf *Informer[T]) read(ctx context.Context, m *metav1.PartialObjectMetadata) (none T, err error) {
-	key, version := object.KeyOf(m), inf.metadata.ResourceVersionIn(m.Namespace)
-	if b := inf.held.get(key, m, version); b != nil {
-		return b.open(inf.codec)
-	}
-	for {
-		b, err := inf.flights.join(ctx, key, func(ctx context.Context) (*body[T], error) { return inf.fetch(ctx, m) })
-		switch {
-		case err != nil:
-			return none, inf.explain(key, err)
-		case b.fits(m): // else the request had been sent before this metadata was known
-			return b.open(inf.codec)
-		}
-	}
-}
-
-// explain names the missing permission.
-func (inf *Informer[T]) explain(key object.Key, err error) error {
-	if !apierrors.IsForbidden(err) {
-		return err
-	}
-	return fmt.Errorf("the body of %s cannot be read without the verb get on %s in namespace %q: %w", key, inf.metadata.Name(), key.Namespace, err)
 }

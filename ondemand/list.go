@@ -56,21 +56,16 @@ func (inf *Informer[T]) List(ctx context.Context, opts ListOptions) (List[T], er
 	}
 	snapshot := inf.metadata.Snapshot()
 	var selected []*metav1.PartialObjectMetadata
-	missing := 0
-	for key, m := range snapshot.Namespace(opts.Namespace) {
-		if opts.Labels != nil && !opts.Labels.Matches(labels.Set(m.Labels)) {
-			continue
-		}
-		selected = append(selected, m)
-		if inf.held.get(key, m, snapshot.ResourceVersionIn(m.Namespace)) == nil {
-			missing++
+	for _, m := range snapshot.Namespace(opts.Namespace) {
+		if opts.Labels == nil || opts.Labels.Matches(labels.Set(m.Labels)) {
+			selected = append(selected, m)
 		}
 	}
-	var listed map[object.Key]*body[T]
-	if isListCheaper(missing, len(selected)) {
-		listed = inf.list(ctx, opts, snapshot.ResourceVersion())
+	from := Selection{Namespaces: inf.metadata.Namespaces(), Labels: opts.Labels, ResourceVersion: snapshot.ResourceVersion()}
+	if opts.Namespace != "" {
+		from.Namespaces = []string{opts.Namespace}
 	}
-	list, err := inf.bodies(ctx, selected, listed)
+	list, err := inf.reader.ReadSelected(ctx, selected, from)
 	list.ResourceVersion = snapshot.ResourceVersion()
 	return list, err
 }
@@ -82,47 +77,74 @@ func (inf *Informer[T]) Bodies(ctx context.Context, metadata iter.Seq[*metav1.Pa
 		return List[T]{}, err
 	}
 	version := inf.metadata.Snapshot().ResourceVersion()
-	list, err := inf.bodies(ctx, slices.Collect(metadata), nil)
+	list, err := inf.reader.ReadAll(ctx, slices.Collect(metadata))
 	list.ResourceVersion = version
 	return list, err
 }
 
-// list requests all objects that are selected, not older than version. What it does not return is requested one by one,
-// so errors do not matter.
-func (inf *Informer[T]) list(ctx context.Context, opts ListOptions, version string) map[object.Key]*body[T] {
-	namespaces := inf.metadata.Namespaces()
-	if opts.Namespace != "" {
-		namespaces = []string{opts.Namespace}
+// ReadAll returns the objects that the metadata belongs to. Bodies that are not held are requested one by one. The list
+// has no ResourceVersion.
+func (r *Reader[T]) ReadAll(ctx context.Context, metadata []*metav1.PartialObjectMetadata) (List[T], error) {
+	return r.bodies(ctx, metadata, nil)
+}
+
+// Selection says which objects selected metadata is all of.
+type Selection struct {
+	// Namespaces are those of the objects; metav1.NamespaceAll stands for all.
+	Namespaces []string
+	// Labels selects by labels, besides the scope's selector; nil matches all.
+	Labels labels.Selector
+	// ResourceVersion is a version at which the metadata was selected.
+	ResourceVersion string
+}
+
+// ReadSelected is ReadAll for the metadata of all objects of a selection, which can be listed if that is cheaper.
+func (r *Reader[T]) ReadSelected(ctx context.Context, metadata []*metav1.PartialObjectMetadata, s Selection) (List[T], error) {
+	missing := 0
+	for _, m := range metadata {
+		if r.held.get(object.KeyOf(m), m, r.metadata.ResourceVersionIn(m.Namespace)) == nil {
+			missing++
+		}
 	}
+	var listed map[object.Key]*body[T]
+	if isListCheaper(missing, len(metadata)) {
+		listed = r.list(ctx, s)
+	}
+	return r.bodies(ctx, metadata, listed)
+}
+
+// list requests all objects of a selection. What it does not return is requested one by one, so errors do not matter.
+func (r *Reader[T]) list(ctx context.Context, s Selection) map[object.Key]*body[T] {
 	listed := make(map[object.Key]*body[T])
-	for _, namespace := range namespaces {
-		if err := inf.listIn(ctx, namespace, opts.Labels, version, listed); err != nil {
-			inf.pause.after(err)
+	for _, namespace := range s.Namespaces {
+		if err := r.listIn(ctx, namespace, s, listed); err != nil {
+			r.pause.after(err)
 			break
 		}
 	}
 	return listed
 }
 
-func (inf *Informer[T]) listIn(ctx context.Context, namespace string, selector labels.Selector, version string, listed map[object.Key]*body[T]) error {
-	scope := inf.scope.Source(namespace)
-	if selector != nil && !selector.Empty() {
-		scope.Labels = strings.Trim(scope.Labels+","+selector.String(), ",")
+func (r *Reader[T]) listIn(ctx context.Context, namespace string, s Selection, listed map[object.Key]*body[T]) error {
+	scope := r.scope
+	scope.Namespace = namespace
+	if s.Labels != nil && !s.Labels.Empty() {
+		scope.Labels = strings.Trim(scope.Labels+","+s.Labels.String(), ",")
 	}
-	src, err := source.NewHTTP[T](inf.client, scope)
+	src, err := r.newSource(scope)
 	if err != nil {
 		return err
 	}
 	opts := source.ListOptions[T]{
-		ResourceVersion: version, ResourceVersionMatch: string(metav1.ResourceVersionMatchNotOlderThan), Limit: 500, NoSharing: true,
+		ResourceVersion: s.ResourceVersion, ResourceVersionMatch: string(metav1.ResourceVersionMatchNotOlderThan), Limit: 500, NoSharing: true,
 		Skip: func(*source.ObjectError) {},
 	}
 	for {
-		if err := inf.pause.wait(ctx); err != nil {
+		if err := r.pause.wait(ctx); err != nil {
 			return err
 		}
 		page, err := src.List(ctx, opts, func(obj T) error {
-			listed[object.KeyOf(obj)] = newBody(inf.codec, obj)
+			listed[object.KeyOf(obj)] = newBody(r.codec, obj)
 			return nil
 		})
 		if err != nil || page.Continue == "" {
@@ -133,16 +155,16 @@ func (inf *Informer[T]) listIn(ctx context.Context, namespace string, selector l
 }
 
 // bodies reads the bodies of the metadata. Those listed need no request if they are not older.
-func (inf *Informer[T]) bodies(ctx context.Context, selected []*metav1.PartialObjectMetadata, listed map[object.Key]*body[T]) (List[T], error) {
+func (r *Reader[T]) bodies(ctx context.Context, selected []*metav1.PartialObjectMetadata, listed map[object.Key]*body[T]) (List[T], error) {
 	found := make([]T, len(selected))
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	slots := make(chan struct{}, inf.opts.Concurrency)
+	slots := make(chan struct{}, r.opts.Concurrency)
 	var workers sync.WaitGroup
 	var failed sync.Once
 	var failure error
 	for i, m := range selected {
-		obj, done, err := inf.present(m, listed)
+		obj, done, err := r.present(m, listed)
 		if done {
 			found[i] = obj
 		}
@@ -156,7 +178,7 @@ func (inf *Informer[T]) bodies(ctx context.Context, selected []*metav1.PartialOb
 		slots <- struct{}{}
 		workers.Go(func() {
 			defer func() { <-slots }()
-			obj, err := inf.read(ctx, m)
+			obj, err := r.Read(ctx, m)
 			switch {
 			case err == nil:
 				found[i] = obj
@@ -174,15 +196,15 @@ func (inf *Informer[T]) bodies(ctx context.Context, selected []*metav1.PartialOb
 }
 
 // present returns the object if no request is needed for it.
-func (inf *Informer[T]) present(m *metav1.PartialObjectMetadata, listed map[object.Key]*body[T]) (obj T, ok bool, err error) {
+func (r *Reader[T]) present(m *metav1.PartialObjectMetadata, listed map[object.Key]*body[T]) (obj T, ok bool, err error) {
 	key := object.KeyOf(m)
 	b := listed[key]
 	if b != nil && b.fits(m) {
-		inf.held.put(key, b)
-	} else if b = inf.held.get(key, m, inf.metadata.ResourceVersionIn(m.Namespace)); b == nil {
+		r.held.put(key, b)
+	} else if b = r.held.get(key, m, r.metadata.ResourceVersionIn(m.Namespace)); b == nil {
 		return obj, false, nil
 	}
-	obj, err = b.open(inf.codec)
+	obj, err = b.open(r.codec)
 	return obj, true, err
 }
 
