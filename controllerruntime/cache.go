@@ -49,6 +49,10 @@ func newCache(config *rest.Config, opts cache.Options, native tidings.Options) (
 	if err != nil {
 		return nil, fmt.Errorf("tidings: %w", err)
 	}
+	onDemand, err := onDemandKinds(opts)
+	if err != nil {
+		return nil, fmt.Errorf("tidings: %w", err)
+	}
 	sender, err := source.NewClientFor(config, opts.HTTPClient)
 	if err != nil {
 		return nil, fmt.Errorf("tidings: %w", err)
@@ -71,7 +75,10 @@ func newCache(config *rest.Config, opts cache.Options, native tidings.Options) (
 	if err != nil {
 		return nil, err
 	}
-	return &runtimeCache{Cache: upstream, informers: made, started: make(chan struct{}), stopped: make(chan struct{})}, nil
+	return &runtimeCache{
+		Cache: upstream, informers: made, onDemand: onDemand, onlyExisting: opts.ReaderFailOnMissingInformer,
+		started: make(chan struct{}), stopped: make(chan struct{}),
+	}, nil
 }
 
 // withDefaults sets the defaults on which upstream's cache and this one have to agree.
@@ -115,14 +122,17 @@ func Status(c cache.Cache) ([]tidings.Status, bool) {
 	return all, true
 }
 
-// runtimeCache is controller-runtime's cache, but it waits for its informers without polling and
-// logs what keeps them from syncing.
+// runtimeCache is controller-runtime's cache, but it waits for its informers without polling, logs
+// what keeps them from syncing, and reads the bodies of some kinds on demand.
 type runtimeCache struct {
 	cache.Cache
 	informers *informers
-	start     sync.Once
-	started   chan struct{} // closed by the first Start
-	stopped   chan struct{} // closed when the context of Start has ended
+	onDemand  map[schema.GroupVersionKind]bool
+	// onlyExisting says that reads make no informers.
+	onlyExisting bool
+	start        sync.Once
+	started      chan struct{} // closed by the first Start
+	stopped      chan struct{} // closed when the context of Start has ended
 }
 
 // Start runs the informers until ctx ends, and returns when they have ended. A second call returns an error.
@@ -137,6 +147,7 @@ func (c *runtimeCache) Start(ctx context.Context) error {
 		// which may be saving files.
 		for _, inf := range c.informers.all() {
 			inf.wait()
+			inf.stopReaders()
 		}
 	}
 	return err
@@ -201,8 +212,10 @@ func (c *runtimeCache) unsynced() error {
 }
 
 // GetInformer returns the informer for obj's kind, and makes it if there is none. Once the cache
-// has started it waits for the informer to sync, unless BlockUntilSynced is false.
+// has started it waits for the informer to sync, unless BlockUntilSynced is false. For a kind that is
+// read on demand, it is the informer of the metadata.
 func (c *runtimeCache) GetInformer(ctx context.Context, obj client.Object, opts ...cache.InformerGetOption) (cache.Informer, error) {
+	obj = c.metadataFor(obj)
 	inf, err := c.Cache.GetInformer(ctx, obj, append(opts[:len(opts):len(opts)], cache.BlockUntilSynced(false))...)
 	if err != nil || !c.blocks(opts) {
 		return inf, err
@@ -212,6 +225,9 @@ func (c *runtimeCache) GetInformer(ctx context.Context, obj client.Object, opts 
 
 // GetInformerForKind is like GetInformer, for a kind in the scheme.
 func (c *runtimeCache) GetInformerForKind(ctx context.Context, kind schema.GroupVersionKind, opts ...cache.InformerGetOption) (cache.Informer, error) {
+	if c.onDemand[kind] {
+		return c.GetInformer(ctx, metadataOfKind(kind), opts...)
+	}
 	inf, err := c.Cache.GetInformerForKind(ctx, kind, append(opts[:len(opts):len(opts)], cache.BlockUntilSynced(false))...)
 	if err != nil || !c.blocks(opts) {
 		return inf, err
@@ -247,6 +263,7 @@ func (c *runtimeCache) whenSynced(ctx context.Context, inf cache.Informer, what 
 // RemoveInformer stops and removes the informer for obj's kind. If another is made meanwhile, it is
 // removed too, because only upstream knows which of the two it has removed.
 func (c *runtimeCache) RemoveInformer(ctx context.Context, obj client.Object) error {
+	obj = c.metadataFor(obj)
 	for {
 		made := c.informers.all()
 		if err := c.Cache.RemoveInformer(ctx, obj); err != nil {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/tidings/tidings"
 	"github.com/tidings/tidings/clientgo"
+	"github.com/tidings/tidings/ondemand"
 	"github.com/tidings/tidings/source"
 )
 
@@ -44,6 +45,9 @@ type informer struct {
 	made         func(*informer) // called once controller-runtime keeps the informer
 	keep         sync.Once
 	removed      chan struct{} // closed when the informer has been removed from the cache
+
+	readersMu sync.Mutex
+	readers   map[reflect.Type]*bodyReader // by the type of the bodies; for metadata of a kind that is read on demand
 }
 
 // informerInfo describes what an informer holds.
@@ -130,14 +134,17 @@ func (inf *informer) SetWatchErrorHandlerWithContext(h toolscache.WatchErrorHand
 
 // SetTransform, when first called, creates the informer with the function through which every
 // object passes before it is stored. If that function only strips managed fields, they are skipped
-// during decoding instead, which takes less CPU.
+// during decoding instead, which takes less CPU; so is what OnDemand drops.
 func (inf *informer) SetTransform(transform toolscache.TransformFunc) error {
 	if inf.SharedIndexInformer != nil {
 		return inf.SharedIndexInformer.SetTransform(transform)
 	}
 	var trim tidings.Trim
-	if stripsManagedFields(transform) {
+	switch {
+	case stripsManagedFields(transform):
 		trim, transform = tidings.Trim{tidings.ManagedFields}, nil
+	case isOnDemand(transform):
+		trim, transform = ondemand.MetadataTrim(), nil
 	}
 	made, err := inf.build(trim)
 	if err != nil {
@@ -255,6 +262,15 @@ var ended = func() context.Context {
 // that ran; the others are stopped here, so that the factory drops them. It reports whether there
 // are no others of the kind.
 func (is *informers) remove(made []*informer, kind schema.GroupVersionKind, as form) (all bool) {
+	removed, all := is.take(made, kind, as)
+	for _, inf := range removed {
+		inf.stopReaders()
+	}
+	return all
+}
+
+// take is remove, but for what the caller still has to stop.
+func (is *informers) take(made []*informer, kind schema.GroupVersionKind, as form) (removed []*informer, all bool) {
 	is.mu.Lock()
 	defer is.mu.Unlock()
 	var left []*informer
@@ -268,8 +284,9 @@ func (is *informers) remove(made []*informer, kind schema.GroupVersionKind, as f
 		default:
 			close(inf.removed)
 			_ = inf.native().Stop(ended) // does not wait, and so returns no error of interest
+			removed = append(removed, inf)
 		}
 	}
 	is.made = left
-	return all
+	return removed, all
 }
