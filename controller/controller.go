@@ -56,7 +56,7 @@ func (o Options) withDefaults() Options {
 	o.Timeout = cmp.Or(o.Timeout, 5*time.Minute)
 	o.SyncTimeout = cmp.Or(o.SyncTimeout, 2*time.Minute)
 	o.StopTimeout = cmp.Or(o.StopTimeout, 30*time.Second)
-	o.MaxGateWait = cmp.Or(o.MaxGateWait, 10*time.Second)
+	o.MaxGateWait = cmp.Or(o.MaxGateWait, defaultGateWait)
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	return o
 }

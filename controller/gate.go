@@ -54,6 +54,9 @@ type missedWrite struct {
 	write write
 }
 
+// defaultGateWait is the default of Options.MaxGateWait.
+const defaultGateWait = 10 * time.Second
+
 // recheckEvery is how often blocked keys are rechecked without a change in a cache.
 const recheckEvery = 250 * time.Millisecond
 

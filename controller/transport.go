@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"context"
 	"errors"
 	"net"
 	"net/http"
@@ -27,16 +28,22 @@ import (
 // for [Options].MaxGateWait.
 //
 // A write to objects of which no cache holds any, or made with another context, costs next to nothing.
-func TrackWrites(next http.RoundTripper) http.RoundTripper { return &writeTracker{next: next} }
+func TrackWrites(next http.RoundTripper) http.RoundTripper {
+	return &writeTracker{next: next, recorderOf: recorderOf}
+}
 
-type writeTracker struct{ next http.RoundTripper }
+type writeTracker struct {
+	next http.RoundTripper
+	// recorderOf returns what records the writes of requests with this context; nil if they are not recorded.
+	recorderOf func(context.Context) *recorder
+}
 
 // WrappedRoundTripper returns the wrapped transport, for client-go.
 func (t *writeTracker) WrappedRoundTripper() http.RoundTripper { return t.next }
 
 // RoundTrip sends the request, and notes what it has written.
 func (t *writeTracker) RoundTrip(r *http.Request) (*http.Response, error) {
-	recorder := recorderOf(r.Context())
+	recorder := t.recorderOf(r.Context())
 	if recorder == nil {
 		return t.next.RoundTrip(r)
 	}

@@ -86,6 +86,8 @@ func isNamespaceHeld(obj object.Object) bool {
 type recorder struct {
 	gate *gate
 	key  object.Key
+	// byObject files writes under what was written, instead of key; see OwnWrites.
+	byObject bool
 }
 
 type recorderKey struct{}
@@ -100,12 +102,12 @@ func (r *recorder) note(n *note) {
 		r.lost(n)
 		return
 	}
-	r.gate.addNoted(r.key, n)
+	r.gate.addNoted(r.fileUnder(n), n)
 }
 
 // lost records a write whose outcome has to be looked up.
 func (r *recorder) lost(n *note) {
-	r.record(&lostOutcome{note: n})
+	r.gate.add(r.fileUnder(n), &lostOutcome{note: n})
 }
 
 func withRecorder(ctx context.Context, g *gate, key object.Key) context.Context {

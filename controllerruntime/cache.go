@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/tidings/tidings"
+	"github.com/tidings/tidings/controller"
 	"github.com/tidings/tidings/source"
 )
 
@@ -130,6 +131,7 @@ type runtimeCache struct {
 	onDemand  map[schema.GroupVersionKind]bool
 	// onlyExisting says that reads make no informers.
 	onlyExisting bool
+	writes       *controller.OwnWrites // nil unless reads wait for writes
 	start        sync.Once
 	started      chan struct{} // closed by the first Start
 	stopped      chan struct{} // closed when the context of Start has ended

@@ -19,6 +19,7 @@ import (
 
 	"github.com/tidings/tidings"
 	"github.com/tidings/tidings/clientgo"
+	"github.com/tidings/tidings/controller"
 	"github.com/tidings/tidings/ondemand"
 	"github.com/tidings/tidings/source"
 )
@@ -29,6 +30,7 @@ type informers struct {
 	base    string // URL path of the API server
 	scheme  *runtime.Scheme
 	mapper  meta.RESTMapper
+	writes  *controller.OwnWrites // nil unless reads wait for writes
 
 	mu   sync.Mutex
 	made []*informer
@@ -239,6 +241,9 @@ func (i informerInfo) filters() string {
 }
 
 func (is *informers) add(inf *informer) {
+	if is.writes != nil {
+		inf.track(is.writes)
+	}
 	is.mu.Lock()
 	defer is.mu.Unlock()
 	is.made = append(is.made, inf)

@@ -156,6 +156,9 @@ func (c *runtimeCache) IndexField(ctx context.Context, obj client.Object, field 
 
 // Get copies an object from the cache to out; see client.Reader.
 func (c *runtimeCache) Get(ctx context.Context, key client.ObjectKey, out client.Object, opts ...client.GetOption) error {
+	if err := c.waitForWrites(ctx, out, key); err != nil {
+		return err
+	}
 	kind, ok := c.onDemandKind(out)
 	if !ok {
 		return c.Cache.Get(ctx, key, out, opts...)
@@ -187,6 +190,11 @@ func (c *runtimeCache) Get(ctx context.Context, key client.ObjectKey, out client
 
 // List copies the selected objects from the cache to out; see client.Reader.
 func (c *runtimeCache) List(ctx context.Context, out client.ObjectList, opts ...client.ListOption) error {
+	var options client.ListOptions
+	options.ApplyOptions(opts)
+	if err := c.waitForWrites(ctx, out, client.ObjectKey{Namespace: options.Namespace}); err != nil {
+		return err
+	}
 	kind, ok := c.onDemandKind(out)
 	if !ok {
 		return c.Cache.List(ctx, out, opts...)
@@ -199,8 +207,6 @@ func (c *runtimeCache) List(ctx context.Context, out client.ObjectList, opts ...
 	if err := c.Cache.List(ctx, selected, append(opts[:len(opts):len(opts)], client.UnsafeDisableDeepCopy)...); err != nil {
 		return err
 	}
-	var options client.ListOptions
-	options.ApplyOptions(opts)
 	items, err := c.bodies(ctx, kind, selected.Items, formOf(out), options)
 	if err != nil {
 		return err
