@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -345,10 +346,13 @@ func TestUnstructuredAndBadInput(t *testing.T) {
 	}
 }
 
+var schedulesFlag = flag.Int("schedules", 200, "how many schedules of TestNeverOlder to run")
+
 // TestNeverOlder writes and reads at random while the server misbehaves, and checks each read against what was written.
+// "make simulate" runs more schedules.
 func TestNeverOlder(t *testing.T) {
 	seed := testseed.Seed(t)
-	schedules := 200
+	schedules := *schedulesFlag
 	if testing.Short() {
 		schedules = 20
 	}
