@@ -155,6 +155,10 @@ func (f *tailFlags) run(cmd *cobra.Command, args []string) error {
 		ctx, stop = context.WithTimeoutCause(ctx, opts.Timeout, tail.ErrTimeout)
 		defer stop()
 	}
+	if stdin := cmd.InOrStdin(); f.output == "text" && cli.OnTerminal(stdin, cmd.OutOrStdout(), cmd.ErrOrStderr()) {
+		opts.Keyboard = func(ctx context.Context) (*cli.Keyboard, error) { return cli.OpenKeyboard(ctx, stdin) }
+		opts.News.States = true // a condition may be typed later
+	}
 	screen := cli.NewScreen(cmd.OutOrStdout(), cmd.ErrOrStderr())
 	return screen.End(f.follow(ctx, screen, opts, args), closeGrace)
 }

@@ -35,7 +35,8 @@ type terminal struct {
 	more   chan struct{} // has an element when the program has written something
 }
 
-// start starts the command line in a terminal of this size, with a cluster.
+// start starts the command line in a terminal of this size, with a cluster. Arguments may end with "<" and a file, which
+// is its input instead of the terminal.
 func start(t *testing.T, c *cluster, columns, rows int, args ...string) *terminal {
 	t.Helper()
 	keyboard, program, err := pty.Open()
@@ -51,10 +52,18 @@ func start(t *testing.T, c *cluster, columns, rows int, args ...string) *termina
 		t.Fatal(err)
 	}
 	x.resize(columns, rows)
+	stdin := program
+	if n := len(args); n > 1 && args[n-2] == "<" {
+		if stdin, err = os.Open(args[n-1]); err != nil {
+			t.Fatal(err)
+		}
+		defer stdin.Close()
+		args = args[:n-2]
+	}
 	x.cmd = exec.Command("tidings", args...)
 	x.cmd.Env = append(os.Environ(), "KUBECONFIG="+filepath.Join(env.WorkDir, "kubeconfig"), "TERM=vt220", "TZ=UTC", "GORACE=atexit_sleep_ms=0")
-	x.cmd.Stdin, x.cmd.Stdout, x.cmd.Stderr = program, program, program
-	x.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	x.cmd.Stdin, x.cmd.Stdout, x.cmd.Stderr = stdin, program, program
+	x.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 1}
 	if err := x.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -241,4 +250,79 @@ func TestTailOnATerminal(t *testing.T) {
 	x.shows("…")
 	x.press("\x03")
 	x.ends()
+}
+
+// TestTailKeys: while tail runs, keys set what is shown and pause it, below the changes, which stay in the scrollback.
+func TestTailKeys(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.server.Create(pod(t, "web", "a", "left"))
+	x := start(t, c, 100, 40, "tail", "pods")
+	x.shows("up to date with 1 object")
+	x.shows("-- 0 shown  / text  f filters  a all  p pause  ? keys  q quit")
+	c.server.Update(pod(t, "web", "b", "left"))
+	x.shows("-- 1 shown  ")
+	x.press("/right\x7f\x7f")
+	x.shows("-- only changes with: rig_")
+	x.press("ht\r")
+	x.shows("-- from here on: --grep right")
+	c.server.Update(pod(t, "web", "c", "left"))
+	x.shows("-- 1 shown, 1 hidden  --grep right")
+	c.server.Update(pod(t, "web", "d", "right"))
+	x.shows(`spec.nodeName: "c" → "d"`)
+	x.press("\x1b") // alone: with the next key it would be another key
+	x.shows("-- from here on: no filters")
+	x.press("2")
+	x.shows("-- from here on: --changes status")
+	x.press("2a")
+	x.shows("-- from here on: --all")
+	x.press("f\x15--where 'new.spec'")
+	x.press(" --nothing\r")
+	x.shows("-- unknown flag: --nothing")
+	x.press("\x15--where 'new.spec.nodeName == \"f\"'\r")
+	x.shows("-- from here on: --where 'new.spec.nodeName == \"f\"'")
+	c.server.Update(pod(t, "web", "e", "right"))
+	x.shows("1 hidden")
+	x.press("p")
+	x.shows("-- PAUSED, 0 waiting")
+	c.server.Update(pod(t, "web", "f", "right"))
+	x.shows("-- PAUSED, 1 waiting")
+	x.resize(60, 40)
+	if text := x.written(); strings.Contains(text, `"e" → "f"`) {
+		t.Error("a change is shown during the pause")
+	}
+	x.press("p")
+	x.shows(`spec.nodeName: "e" → "f"`)
+	x.press("?")
+	x.shows("all filters, typed as flags")
+	x.press("q")
+	x.ends()
+	text := x.written()
+	if strings.Contains(text, "\x1b[?1049h") {
+		t.Error("the alternate screen has no scrollback")
+	}
+	x.await("no line of keys is left", func() bool { return !strings.Contains(x.screen.String(), "q quit") })
+	for _, unwanted := range []string{`"b" → "c"`, `"d" → "e"`} {
+		if strings.Contains(text, unwanted) {
+			t.Errorf("%s is shown", unwanted)
+		}
+	}
+}
+
+// TestTailWithoutKeys: nobody can press keys if the input is no terminal, and there is no line about them.
+func TestTailWithoutKeys(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"-o", "json"}, {"<", "/dev/null"}} {
+		c := newCluster(t)
+		c.server.Create(pod(t, "web", "a", "left"))
+		x := start(t, c, 100, 40, append([]string{"tail", "pods", "--count", "1"}, args...)...)
+		if err := c.server.WaitWatches(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		c.server.Update(pod(t, "web", "b", "left"))
+		x.ends()
+		if strings.Contains(x.written(), "q quit") {
+			t.Errorf("%v: there are keys", args)
+		}
+	}
 }

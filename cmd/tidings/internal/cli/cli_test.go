@@ -107,21 +107,61 @@ func TestScreenKeepsTheOrder(t *testing.T) {
 	}
 }
 
+// TestScreenProgress: the progress line is replaced in place, and stays below the lines.
 func TestScreenProgress(t *testing.T) {
-	var stdout, stderr bytes.Buffer
-	s := NewScreen(&stdout, &stderr)
-	s.Progress("not a terminal")
-	s.live = true
-	s.Progress("one")
-	s.Progress("two")
-	s.Progress("two")
-	if err := s.Err(t.Context(), []byte("done\n")); err != nil {
-		t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		var both bytes.Buffer
+		s := NewScreen(&both, &both)
+		const clear = "\r\x1b[J"
+		wrote := func(want string) {
+			t.Helper()
+			time.Sleep(frame)
+			synctest.Wait()
+			if got := both.String(); got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+			both.Reset()
+		}
+		s.Progress("not a terminal")
+		wrote("")
+		s.live = true
+		for _, text := range []string{"one", "two", "two"} {
+			s.Progress(text)
+			synctest.Wait()
+		}
+		wrote(clear + "one\r" + clear + "two\r")
+		for range 3 {
+			if err := s.Out(t.Context(), []byte("out\n")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		wrote(clear + "out\nout\nout\n" + clear + "two\r")
+		if err := s.Err(t.Context(), []byte("done\n")); err != nil {
+			t.Fatal(err)
+		}
+		wrote(clear + "done\n" + clear + "two\r")
+		s.Progress("three\x1b" + strings.Repeat("é", 100))
+		wrote(clear + "three\\x1b" + strings.Repeat("é", 70) + "\r")
+		s.Close(time.Minute)
+		wrote(clear)
+	})
+}
+
+// TestKeys: what a terminal sends is split into keys, whatever arrives together.
+func TestKeys(t *testing.T) {
+	for input, want := range map[string]string{
+		"a/é→": "a / é →", "\r": "enter", "\x1b": "esc", "\x1b[A\x1bOPq": "q", "\x1b[1;5Cx": "x", "\x1bx": "", "\x7f\x15": "backspace ctrl+u",
+		"\x01\t": "", "\x1b\x1b": "esc esc",
+	} {
+		if keys, rest := keysOf([]byte(input)); strings.Join(keys, " ") != want || len(rest) > 0 {
+			t.Errorf("%q is %q, and %q is left", input, keys, rest)
+		}
 	}
-	s.Progress("three\x1b" + strings.Repeat("é", 100))
-	s.Close(time.Minute)
-	if want := "\r\x1b[Kone\r\x1b[Ktwo\r\x1b[Kdone\n\r\x1b[Kthree\\x1b" + strings.Repeat("é", 70) + "\r\x1b[K"; stderr.String() != want {
-		t.Errorf("got %q, want %q", &stderr, want)
+	if keys, rest := keysOf([]byte("a\xe2\x86")); len(keys) != 1 || string(rest) != "\xe2\x86" {
+		t.Errorf("an incomplete character: %q, and %q is left", keys, rest)
+	}
+	if _, err := OpenKeyboard(t.Context(), strings.NewReader("q")); !errors.Is(err, ErrNoKeyboard) {
+		t.Errorf("a pipe: %v", err)
 	}
 }
 

@@ -13,10 +13,11 @@ import (
 )
 
 // Screen writes to standard output and standard error. One goroutine owns both, so lines are
-// written whole and in the order of the calls, and the progress line that is replaced in place
-// never mixes with them.
+// written whole and in the order of the calls. The progress line stays below them, and is replaced
+// in place.
 //
-//	Out, Err, Progress ──► lines (bounded) ──► goroutine ──► stdout, stderr
+//	Out, Err ──► lines (bounded) ──► goroutine ──► stdout, stderr
+//	Progress ──► the last text ────────┘
 //
 // A stalled reader blocks Out, but only until its context ends, and Close waits no longer than its
 // grace period, so a stalled pipe cannot keep the process from ending. All methods but Close may be
@@ -29,8 +30,12 @@ type Screen struct {
 	close  sync.Once
 
 	stdout, stderr io.Writer
-	live           bool  // stderr is a terminal, so the progress line can be replaced
-	err            error // set before failed is closed
+	live           bool          // stderr is a terminal, so the progress line can be replaced
+	err            error         // set before failed is closed
+	redraw         chan struct{} // has an element when there is another progress line
+
+	mu     sync.Mutex
+	wanted string // the progress line
 
 	// The fields below belong to the goroutine.
 	pending  []byte // for stdout, not yet written
@@ -49,7 +54,6 @@ type lineKind uint8
 const (
 	toStdout lineKind = iota
 	toStderr
-	toProgress
 )
 
 // queued is the number of lines that wait for a slow reader before Out blocks.
@@ -59,7 +63,7 @@ const queued = 128
 func NewScreen(stdout, stderr io.Writer) *Screen {
 	s := &Screen{
 		lines: make(chan line, queued), closed: make(chan struct{}), done: make(chan struct{}), failed: make(chan struct{}),
-		stdout: stdout, stderr: stderr, live: IsTerminal(stderr),
+		stdout: stdout, stderr: stderr, live: IsTerminal(stderr), redraw: make(chan struct{}, 1),
 	}
 	go s.run()
 	return s
@@ -80,14 +84,16 @@ func (s *Screen) Err(ctx context.Context, text []byte) error {
 }
 
 // Progress replaces the progress line with text, cut to one line of the terminal; "" removes it. It
-// does nothing if standard error is not a terminal, and drops the text if there is more important
-// work.
+// does nothing if standard error is not a terminal, and never waits.
 func (s *Screen) Progress(text string) {
 	if !s.live {
 		return
 	}
+	s.mu.Lock()
+	s.wanted = firstRunes(Printable(text), cmp.Or(Width(s.stderr), 80)-1)
+	s.mu.Unlock()
 	select {
-	case s.lines <- line{[]byte(firstRunes(Printable(text), cmp.Or(Width(s.stderr), 80)-1)), toProgress}:
+	case s.redraw <- struct{}{}:
 	default:
 	}
 }
@@ -171,11 +177,36 @@ func (s *Screen) run() {
 		default:
 		}
 		s.flush() // no more lines at the moment
+		s.showProgress()
 		select {
 		case l := <-s.lines:
 			s.write(l)
+			s.collect()
+		case <-s.redraw:
 		case <-s.closed:
 			s.drain()
+			return
+		}
+	}
+}
+
+// frame is how long lines are collected if there is a progress line, which has to make room for them.
+const frame = 15 * time.Millisecond
+
+// collect collects the lines of one frame.
+func (s *Screen) collect() {
+	if s.progress == "" {
+		return
+	}
+	timer := time.NewTimer(frame)
+	defer timer.Stop()
+	for {
+		select {
+		case l := <-s.lines:
+			s.write(l)
+		case <-timer.C:
+			return
+		case <-s.closed:
 			return
 		}
 	}
@@ -198,19 +229,16 @@ func (s *Screen) drain() {
 const flushAt = 32 << 10
 
 func (s *Screen) write(l line) {
-	switch l.kind {
-	case toProgress:
-		s.flush()
-		s.replaceProgress(string(l.text))
-	case toStderr:
+	if l.kind == toStderr {
 		s.flush()
 		s.replaceProgress("")
 		_, _ = s.stderr.Write(l.text) // there is nobody to report an error to
-	default:
-		s.pending = append(s.pending, l.text...)
-		if len(s.pending) >= flushAt {
-			s.flush()
-		}
+		return
+	}
+	s.pending = append(s.pending, l.text...)
+	if len(s.pending) >= flushAt {
+		s.flush()
+		s.showProgress()
 	}
 }
 
@@ -230,13 +258,25 @@ func (s *Screen) flush() {
 	}
 }
 
-// replaceProgress replaces the progress line with text.
+// showProgress shows the progress line that is wanted now.
+func (s *Screen) showProgress() {
+	s.mu.Lock()
+	text := s.wanted
+	s.mu.Unlock()
+	s.replaceProgress(text)
+}
+
+// replaceProgress replaces the progress line with text. The cursor waits at its start, so that it is found again if the
+// terminal becomes narrower and breaks it.
 func (s *Screen) replaceProgress(text string) {
 	if text == s.progress {
 		return
 	}
-	_, _ = io.WriteString(s.stderr, "\r\x1b[K"+text) // move to the start of the line, and clear it
-	s.progress = text
+	if text != "" {
+		text += "\r"
+	}
+	_, _ = io.WriteString(s.stderr, "\r\x1b[J"+text) // move to the start of the line, and clear what is below
+	s.progress = strings.TrimSuffix(text, "\r")
 }
 
 // ErrWriter returns a writer to standard error, for a logger. Each Write must consist of whole lines.

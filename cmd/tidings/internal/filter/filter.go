@@ -156,6 +156,15 @@ func (f *Filter) isManager(m diff.Manager) bool {
 	})
 }
 
+// HiddenCount returns the number of changes that have been hidden.
+func (f *Filter) HiddenCount() int {
+	n := f.hidden.Unmatched
+	for _, ticks := range f.hidden.Ticks {
+		n += ticks
+	}
+	return n
+}
+
 // Hidden returns one line about what has been hidden, or "".
 func (f *Filter) Hidden() string {
 	if f == nil {

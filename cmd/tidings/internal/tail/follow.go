@@ -155,9 +155,13 @@ func (f *follow) status(o observation, kind news.StatusKind) news.Status {
 	return news.Status{Time: time.Now(), Kind: kind, Resource: f.resource, Namespace: f.namespace, Objects: o.objects, ResourceVersion: o.version}
 }
 
-func objects(n int) string {
+func objects(n int) string { return count(n, "object") }
+
+func changes(n int) string { return count(n, "change") }
+
+func count(n int, of string) string {
 	if n == 1 {
-		return "1 object"
+		return "1 " + of
 	}
-	return fmt.Sprintf("%d objects", n)
+	return fmt.Sprintf("%d %ss", n, of)
 }

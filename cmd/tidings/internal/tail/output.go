@@ -19,6 +19,8 @@ type output struct {
 
 	hidden   string // the last line about what has been hidden
 	hiddenAt time.Time
+
+	held *held // what waits while the output is paused; nil while it is not
 }
 
 // event shows an event that passes the filter, and returns whether it did. It returns errDone after
@@ -27,7 +29,7 @@ func (o *output) event(ctx context.Context, e news.Event) (shown bool, err error
 	if !o.opts.Filter.Apply(&e) {
 		return false, nil
 	}
-	if err := o.screen.Out(ctx, o.opts.Printer.Event(e)); err != nil || e.Initial {
+	if err := o.write(ctx, o.opts.Printer.Event(e), false); err != nil || e.Initial {
 		return true, err
 	}
 	o.shown++
@@ -39,11 +41,77 @@ func (o *output) event(ctx context.Context, e news.Event) (shown bool, err error
 
 // status shows a status line.
 func (o *output) status(ctx context.Context, s news.Status) error {
-	line := o.opts.Printer.Status(s)
-	if o.opts.StatusOut {
-		return o.screen.Out(ctx, line)
+	return o.write(ctx, o.opts.Printer.Status(s), !o.opts.StatusOut)
+}
+
+// write writes lines for people to standard error, and others to standard output, now or after the pause.
+func (o *output) write(ctx context.Context, text []byte, forPeople bool) error {
+	switch {
+	case o.held != nil:
+		o.held.add(heldText{text, forPeople})
+		return nil
+	case forPeople:
+		return o.screen.Err(ctx, text)
+	default:
+		return o.screen.Out(ctx, text)
 	}
-	return o.screen.Err(ctx, line)
+}
+
+// release ends a pause.
+func (o *output) release(ctx context.Context) error {
+	held := o.held
+	o.held = nil
+	if held == nil {
+		return nil
+	}
+	if held.dropped > 0 {
+		s := news.Status{Time: time.Now(), Kind: news.Hidden, Message: "the pause was long: the first " + changes(held.dropped) + " of it were dropped"}
+		if err := o.status(ctx, s); err != nil {
+			return err
+		}
+	}
+	for _, h := range held.texts {
+		if err := o.write(ctx, h.text, h.forPeople); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxHeld bounds what is kept during a pause, in bytes. What is older is dropped.
+const maxHeld = 4 << 20
+
+// held is what waits while the output is paused.
+type held struct {
+	texts   []heldText
+	bytes   int
+	changes int // number of texts that are changes
+	dropped int // number of changes that are no longer among them
+}
+
+type heldText struct {
+	text      []byte
+	forPeople bool
+}
+
+func (h *held) add(t heldText) {
+	h.texts = append(h.texts, t)
+	h.count(t, 1)
+	for h.bytes > maxHeld {
+		first := h.texts[0]
+		h.texts = h.texts[1:]
+		h.count(first, -1)
+		if !first.forPeople {
+			h.dropped++
+		}
+	}
+}
+
+func (h *held) count(t heldText, n int) {
+	h.bytes += n * len(t.text)
+	if !t.forPeople {
+		h.changes += n
+	}
 }
 
 // showHidden shows what has been hidden, if that has changed and is due, or if now is set.

@@ -18,6 +18,8 @@ func (t *tail) poll() error {
 	}
 	if t.pending() > 0 {
 		t.screen.Progress(t.progress())
+	} else if t.keyboard != nil {
+		t.screen.Progress(t.lastLine())
 	}
 	observations := make([]observation, len(t.follows))
 	for i, f := range t.follows {

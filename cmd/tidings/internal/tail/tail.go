@@ -61,6 +61,9 @@ type Options struct {
 	ExitAfterSync bool
 	// Recorder records what the server sends; may be nil. The caller has to close it.
 	Recorder *recording.Recorder
+	// Keyboard opens the keyboard of a person who may change what is shown; nil if there is none. It
+	// needs a Filter, and News.States for conditions.
+	Keyboard func(context.Context) (*cli.Keyboard, error)
 }
 
 // Printer formats news as whole lines. Its methods may be called from several goroutines.
@@ -97,6 +100,8 @@ func Run(ctx context.Context, config *rest.Config, screen *cli.Screen, opts Opti
 	err = t.start(factory)
 	if err == nil {
 		err = t.loop()
+		t.closeKeyboard()
+		t.held = nil
 		t.showHiddenLast(ctx)
 	}
 	cancel() // before waiting for the handlers, which may wait for the loop
@@ -147,6 +152,7 @@ func (t *tail) timedOut(ctx context.Context) error {
 // tail is one run. The fields below the channels belong to the loop.
 type tail struct {
 	output
+	desk
 	ctx     context.Context // ends with the run
 	waiters sync.WaitGroup  // the goroutines that wait for sync
 
@@ -229,6 +235,8 @@ func (t *tail) next(poll <-chan time.Time) error {
 		return t.showInvalid(failure)
 	case <-poll:
 		return t.poll()
+	case key := <-t.keys():
+		return t.onKey(key)
 	case <-t.idle.C:
 		return t.onIdle()
 	case <-t.screen.Failed():
@@ -303,6 +311,7 @@ func (t *tail) markSynced(f *follow) error {
 		return nil
 	}
 	f.synced, f.missing = true, ""
+	t.openKeyboard()
 	o := f.observe()
 	f.shown = o.counters
 	s := f.status(o, news.Synced)
