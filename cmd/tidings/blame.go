@@ -30,7 +30,7 @@ type blameFlags struct {
 const blameExamples = `  # who set each field of a deployment
   tidings blame deploy/web -n shop
 
-  # the same as of the end of a recording, with the changes that it has, and the values before
+  # the same at the end of a recording, with its changes, and the values before
   tidings blame deploy/web --from shop.tidings`
 
 func newBlame() *cobra.Command {

@@ -57,7 +57,8 @@ lease. When it loses the lease it exits with 1, so that it is restarted.`,
   tidings controller-manager
 
   # ReplicaSets of two namespaces, without leader election
-  tidings controller-manager --controllers replicaset --namespaces shop,billing --leader-elect=false`,
+  tidings controller-manager --controllers replicaset \
+      --namespaces shop,billing --leader-elect=false`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}

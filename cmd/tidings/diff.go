@@ -27,7 +27,7 @@ const diffExamples = `  # what differs between two moments of a recording
 func newDiff() *cobra.Command {
 	var f diffFlags
 	cmd := &cobra.Command{
-		Use:   "diff RECORDING [RESOURCE[,RESOURCE...] | RESOURCE/NAME] --at TIME --at TIME",
+		Use:   "diff RECORDING [RESOURCE... | RESOURCE/NAME] --at TIME --at TIME",
 		Short: "Show what differs between two moments of a recording",
 		Long: `diff shows what differs between two moments of a recording, by object and field: what was added, deleted and
 changed, with the time of the last change. What changed and changed back does not differ.
@@ -35,8 +35,10 @@ changed, with the time of the last change. What changed and changed back does no
 A moment is a time of day (10:02, 10:02:07), a time after the start (+90s), start, end, or a time in RFC 3339.
 Without a second one, it is the end.`,
 		Example: diffExamples,
-		Args:    oneRecording,
-		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
+
+		DisableFlagsInUseLine: true,
+		Args:                  oneRecording,
+		RunE:                  func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	set := cmd.Flags()
 	set.SortFlags = false
@@ -79,7 +81,8 @@ func (f *diffFlags) run(cmd *cobra.Command, args []string) error {
 		}
 	}
 	if text := opts.Filter.Hidden(); text != "" {
-		fmt.Fprintln(cmd.ErrOrStderr(), "-- "+text)
+		stderr := cmd.ErrOrStderr()
+		fmt.Fprint(stderr, cli.Wrap("-- "+text+"\n", cli.Width(stderr), 0))
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ const measureExamples = `  # what would I save on the resources that most contro
   # pods and a custom resource, with and without managedFields
   tidings measure pods,databases.example.com --trim
 
-  # a large cluster: decode 5000 objects of each resource, and show which fields are shared
+  # a large cluster: 5000 objects of each resource, and show what they share
   tidings measure --sample 5000 --fields 10`
 
 func newMeasure() *cobra.Command {

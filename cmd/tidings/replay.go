@@ -20,7 +20,7 @@ type replayFlags struct {
 	speed string
 }
 
-const replayExamples = `  # record what happens to pods until nothing has changed for a minute, and replay it
+const replayExamples = `  # record pods until nothing changes for a minute, and replay it
   tidings tail pods --record pods.tidings --until-idle 1m
   tidings replay pods.tidings
 
@@ -28,7 +28,8 @@ const replayExamples = `  # record what happens to pods until nothing has change
   tidings replay pods.tidings --speed max -o json
 
   # what one controller did to one workload
-  tidings replay all.tidings deploy,rs,pods -n shop -l app=web --manager kube-controller-manager --speed max`
+  tidings replay all.tidings deploy,rs,pods -n shop -l app=web \
+      --manager kube-controller-manager --speed max`
 
 func newReplay() *cobra.Command {
 	var f replayFlags

@@ -218,7 +218,10 @@ func (f *tailFlags) complete(stdout, stderr io.Writer) (tail.Options, error) {
 	var err error
 	switch f.output {
 	case "text":
-		opts.Printer = news.Text{Limits: limits, Colors: !f.noColor && cli.Colors(stdout), StatusColors: !f.noColor && cli.Colors(stderr), Width: func() int { return cli.Width(stdout) }}
+		opts.Printer = news.Text{
+			Limits: limits, Colors: !f.noColor && cli.Colors(stdout), StatusColors: !f.noColor && cli.Colors(stderr),
+			Width: func() int { return cli.Width(stdout) }, StatusWidth: func() int { return cli.Width(stderr) },
+		}
 	case "json":
 		opts.Printer, opts.StatusOut = news.JSON{Limits: limits}, true
 		f.filter.All = true

@@ -25,11 +25,11 @@ type timelineFlags struct {
 	kinds []string
 }
 
-const timelineExamples = `  # what happens to a deployment, its ReplicaSets, pods and their events, from now on
+const timelineExamples = `  # a deployment, its ReplicaSets, pods and their events, from now on
   tidings timeline deploy/web -n shop --tree
 
   # what happened to it while this recording was made
-  tidings tail deploy,rs,pods,events -n shop --record shop.tidings --until-idle 1m
+  tidings tail deploy,rs,pods,events --record shop.tidings --until-idle 1m
   tidings timeline deploy/web --tree --from shop.tidings`
 
 func newTimeline() *cobra.Command {
@@ -51,6 +51,7 @@ It follows the cluster from now on, or reads a recording of it (--from).`,
 	f.bind(cmd)
 	cmd.ValidArgsFunction = completeResources(&f.cluster)
 	complete(cmd, "namespace", namespaceNames(&f.cluster))
+	complete(cmd, "with", resourceNames(&f.cluster))
 	completeCluster(cmd, &f.cluster)
 	return cmd
 }

@@ -12,10 +12,11 @@ import (
 
 func newVersion() *cobra.Command {
 	return &cobra.Command{
-		Use:   "version",
-		Short: "Show the version of this program",
-		Args:  cli.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return writeVersion(cmd) },
+		Use:     "version",
+		Short:   "Show the version of this program",
+		Example: "  # the version, and what it was built from\n  tidings version",
+		Args:    cli.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return writeVersion(cmd) },
 	}
 }
 

@@ -234,3 +234,19 @@ func TestDecoding(t *testing.T) {
 		t.Errorf("a nil pointer: %s", got)
 	}
 }
+
+// TestRedactedAgain: what has been redacted and encoded, as in a recording, keeps its lengths.
+func TestRedactedAgain(t *testing.T) {
+	secret := func(value string) map[string]any {
+		return map[string]any{"kind": "Secret", "data": map[string]any{"a": base64.StdEncoding.EncodeToString([]byte(value))}, "stringData": map[string]any{"b": value}}
+	}
+	before, after := Pair(secrets, secret("[redacted, 26 bytes]"), secret("[redacted, 52 bytes, changed]"))
+	for field, part := range map[string]string{"data": "a", "stringData": "b"} {
+		if got := before[field].(map[string]any)[part]; got != "[redacted, 26 bytes]" {
+			t.Errorf("before: %v", got)
+		}
+		if got := after[field].(map[string]any)[part]; got != "[redacted, 52 bytes, changed]" {
+			t.Errorf("after: %v", got)
+		}
+	}
+}

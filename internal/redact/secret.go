@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -73,12 +75,20 @@ func (s state) placeholder(v, other any, encoded bool) any {
 	return "[redacted" + size + "]"
 }
 
+// redactedBefore matches what placeholder returns.
+var redactedBefore = regexp.MustCompile(`^\[redacted, (\d+) bytes(?:, changed)?\]$`)
+
+// length returns the length of a value. That of a value that has been redacted before, as in a recording, is the original's.
 func length(text string, encoded bool) int {
-	if !encoded {
-		return len(text)
+	if encoded {
+		if raw, err := base64.StdEncoding.DecodeString(text); err == nil {
+			text = string(raw)
+		}
 	}
-	if raw, err := base64.StdEncoding.DecodeString(text); err == nil {
-		return len(raw)
+	if before := redactedBefore.FindStringSubmatch(text); before != nil {
+		if n, err := strconv.Atoi(before[1]); err == nil {
+			return n
+		}
 	}
 	return len(text)
 }

@@ -52,7 +52,7 @@ func Recorded(rec *recording.Recording, only history.Selection) (last *unstructu
 
 // row is a line of the output: a field, and what is known of it.
 type row struct {
-	field, who string
+	field, note, who string
 }
 
 // Text formats an object as YAML, each field with who owns it and when they last wrote, and with
@@ -67,7 +67,17 @@ func Text(object map[string]any, sets map[string]Set, width int, now time.Time) 
 	var b bytes.Buffer
 	for _, r := range rows {
 		pad := strings.Repeat(" ", most-utf8.RuneCountInString(r.who))
-		fmt.Fprintf(&b, "%s\n", strings.TrimRight(r.who+pad+"  "+r.field, " "))
+		line := r.who + pad + "  " + r.field
+		switch note := "   # " + r.note; {
+		case r.note == "":
+		case width > 0 && utf8.RuneCountInString(line+note) > width: // below the field
+			depth := len(r.field) - len(strings.TrimLeft(r.field, " "))
+			note = note[1:]
+			line += "\n" + strings.Repeat(" ", max(min(most+2+depth, width-utf8.RuneCountInString(note)), 0)) + note
+		default:
+			line += note
+		}
+		fmt.Fprintf(&b, "%s\n", strings.TrimRight(line, " "))
 	}
 	return []byte(cli.Fit(b.String(), width))
 }
@@ -102,11 +112,11 @@ func rowsOf(object map[string]any, sets map[string]Set, now time.Time) (rows []r
 			value = "null"
 		}
 		text := indent(depth) + label(leaf.Path[depth]) + ": " + value
-		set, known := setOf(leaf.Path, sets)
-		if known {
-			text += "   # " + changed(set)
+		note := ""
+		if set, known := setOf(leaf.Path, sets); known {
+			note = changed(set)
 		}
-		rows = append(rows, row{field: text, who: who(leaf.Owners, now)})
+		rows = append(rows, row{text, note, who(leaf.Owners, now)})
 	}
 	return rows
 }

@@ -101,7 +101,7 @@ func TestNothingReachesTheTerminal(t *testing.T) {
 		t.Errorf("%q", text)
 	}
 	for line := range strings.Lines(text) {
-		if !regexp.MustCompile(`^(12:00:00\.000 |    [~+-] |    phase=)`).MatchString(line) {
+		if !regexp.MustCompile(`^(12:00:00\.000 |    [~+-] |        \d+ [+-] |    phase=)`).MatchString(line) {
 			t.Errorf("a line of its own: %q", line)
 		}
 	}

@@ -50,6 +50,17 @@ func partsOf(c diff.Change, limit int) []part {
 	return []part{p}
 }
 
+// linesOf returns the lines in which two texts differ that are short enough to be shown as a whole; none unless both
+// have several lines.
+func linesOf(c diff.Change, limit int) []part {
+	before, wasText := c.Old.(string)
+	after, isText := c.New.(string)
+	if c.Op != diff.Changed || !wasText || !isText || !strings.Contains(before, "\n") || !strings.Contains(after, "\n") {
+		return nil
+	}
+	return partsOfLines(before, after, max(limit, len(before), len(after)))
+}
+
 func partsOfLines(before, after string, limit int) []part {
 	var parts []part
 	for _, h := range compareLines(strings.Split(before, "\n"), strings.Split(after, "\n")) {

@@ -26,6 +26,8 @@ type Text struct {
 	// Width returns the width of the terminal, at which lines are wrapped, and cut with a mark if they
 	// need too many lines; 0, and a nil Width, leave them whole.
 	Width func() int
+	// StatusWidth is the same for status.
+	StatusWidth func() int
 }
 
 // The colors, by their terminal codes.
@@ -68,17 +70,17 @@ func (t Text) Event(e Event) []byte {
 	if len(e.Changes) == 0 && len(e.Hidden) > 0 {
 		fmt.Fprintf(&b, "    %s\n", t.paint(dim, "no change except in "+strings.Join(e.Hidden, ", ")))
 	}
-	return []byte(cli.Wrap(b.String(), t.width(), wrapRows))
+	return []byte(cli.Wrap(b.String(), columns(t.Width), wrapRows))
 }
 
 // wrapRows is the number of lines of a terminal that one line of an event may take.
 const wrapRows = 3
 
-func (t Text) width() int {
-	if t.Width == nil {
+func columns(width func() int) int {
+	if width == nil {
 		return 0
 	}
-	return t.Width()
+	return width()
 }
 
 // summary writes the details of an object that was added or deleted in one line.
@@ -133,6 +135,9 @@ func managerText(m diff.Manager) string {
 
 func (t Text) change(b *strings.Builder, c diff.Change, name bool) {
 	parts := partsOf(c, t.Limits.Value)
+	if parts == nil {
+		parts = linesOf(c, t.Limits.Value)
+	}
 	fmt.Fprintf(b, "    %s %s: %s", t.sign(c.Op), c.Path, t.difference(c, parts))
 	b.WriteString(t.author(c, name))
 	b.WriteByte('\n')
@@ -259,7 +264,7 @@ func (t Text) Status(s Status) []byte {
 		where += " in " + s.Namespace
 	}
 	line := fmt.Sprintf("%s -- %s: %s", s.Time.Format(clock), cli.Printable(where), cli.Printable(strings.ReplaceAll(s.Message, "\n", " ")))
-	return []byte(paint(t.StatusColors, dim, line) + "\n")
+	return []byte(cli.Wrap(paint(t.StatusColors, dim, line)+"\n", columns(t.StatusWidth), 0))
 }
 
 func (t Text) paint(color, text string) string {

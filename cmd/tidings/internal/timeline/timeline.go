@@ -24,7 +24,7 @@ type Options struct {
 	Namespace string
 	// Tree includes what the object owns and what owns it, at any depth, and their events.
 	Tree bool
-	// Colors, and the Width of the terminal, at which lines are cut; see news.Text.
+	// Colors, and the Width of the terminal, at which lines are broken; see news.Text.
 	Colors bool
 	Width  func() int
 	// MaxChanges and MaxValue limit what is shown of one change.
@@ -113,7 +113,7 @@ func (p *Printer) Status(s news.Status) []byte {
 	case news.Synced, news.Hidden:
 		return nil
 	}
-	return news.Text{StatusColors: p.opts.Colors}.Status(s)
+	return news.Text{StatusColors: p.opts.Colors, StatusWidth: p.opts.Width}.Status(s)
 }
 
 // learn remembers an object and its owners.
@@ -360,11 +360,15 @@ func (p *Printer) line(at time.Time, depth int, kind, name, text string) []byte 
 		fmt.Fprintf(&b, "%s\n", day)
 	}
 	p.last = at
+	clock := at.Format("15:04:05.000") + "  "
 	object := strings.Repeat("  ", depth) + kind + " " + cli.Printable(name)
-	fmt.Fprintf(&b, "%s  %s  %s\n", at.Format("15:04:05.000"), object, text)
 	width := 0
 	if p.opts.Width != nil {
 		width = p.opts.Width()
 	}
-	return []byte(cli.Fit(b.String(), width))
+	b.WriteString(cli.WrapLine(clock+object+"  "+text, width, maxLines, len(clock)+2*depth+4) + "\n")
+	return []byte(b.String())
 }
+
+// maxLines is the number of lines of a terminal that one change may take.
+const maxLines = 3

@@ -14,7 +14,7 @@ import (
 // Lines have at most width characters; 0 means any width.
 func (r Report) Text(g Group, sort string, width int) string {
 	var b strings.Builder
-	b.WriteString(r.headline() + "\n\n")
+	b.WriteString(cli.Wrap(r.headline(), width, 0) + "\n\n")
 	for _, c := range columns {
 		fmt.Fprintf(&b, "%*s ", c.width, c.title)
 	}
@@ -22,15 +22,15 @@ func (r Report) Text(g Group, sort string, width int) string {
 	rows := slices.Clone(r.Groups[g])
 	sortRows(rows, sort, false)
 	for _, row := range rows {
-		b.WriteString(row.text() + "\n")
+		b.WriteString(cli.Fit(row.text(), width) + "\n")
 	}
 	for i, f := range r.Fights {
 		if i == 0 {
 			b.WriteString("\n" + fightsTitle + "\n")
 		}
-		b.WriteString("  " + f.text() + "\n")
+		b.WriteString(cli.WrapLine("  "+f.text(), width, 0, 4) + "\n")
 	}
-	return cli.Fit(b.String(), width)
+	return b.String()
 }
 
 const fightsTitle = "Fights: fields that two managers set back and forth"
