@@ -14,12 +14,12 @@ import (
 // a replica in front of one.
 func TestConformance(t *testing.T) {
 	c := controlplane.Start(t, controlplane.Options{UnsafeNoFsync: true})
-	ca, err := ClusterCA(t.Context(), kubernetes.NewForConfigOrDie(c.Config()))
+	ca, proxy, err := ClusterAuthentication(t.Context(), kubernetes.NewForConfigOrDie(c.Config()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := startReplica(t, Options{
-		Config: c.Config(), ClientCA: ca, Impersonate: true, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Config: c.Config(), ClientCA: ca, FrontProxy: proxy, Impersonate: true, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		Resources: []string{"pods", "configmaps", "deployments.apps", "jobs.batch", "nodes", "namespaces", "events"},
 	})
 	token := serviceAccount(t, c.Config(), "conformance", everything, everyPath)

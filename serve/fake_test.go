@@ -9,48 +9,97 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/rest"
 
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// newReviewer puts a proxy in front of a test server, which reviews tokens and access as an API
-// server with these rules does: a token is the name of its user, and everybody but "nobody" may do
-// everything. It returns the configuration of the replicas' own user.
-func newReviewer(t *testing.T, s *tidingstest.Server) *rest.Config {
+// reviewer is a proxy in front of a test server, which reviews tokens and access: a token is the name of its user.
+type reviewer struct {
+	// allow decides what a user may do. Nil allows everybody but "nobody" everything.
+	allow func(authorizationv1.SubjectAccessReviewSpec) bool
+	// enforce authorizes requests, too, as an API server does.
+	enforce bool
+	// hold keeps reviews of access waiting until it is closed; nil does not.
+	hold chan struct{}
+
+	access atomic.Int64 // reviews of access so far
+	proxy  *httputil.ReverseProxy
+}
+
+// start starts the proxy and returns the configuration of the replicas' own user.
+func (v *reviewer) start(t *testing.T, s *tidingstest.Server) *rest.Config {
 	t.Helper()
 	target, err := url.Parse(s.Config().Host)
 	if err != nil {
 		t.Fatal(err)
 	}
-	proxy := httputil.NewSingleHostReverseProxy(target)
-	proxy.FlushInterval = -1
-	proxy.ErrorLog = log.New(io.Discard, "", 0)
-	proxy.Transport = s.Config().Transport
-	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case strings.HasSuffix(r.URL.Path, "/tokenreviews"):
-			var review authenticationv1.TokenReview
-			answerReview(w, r, &review, func() {
-				review.Status.Authenticated = review.Spec.Token != ""
-				review.Status.User.Username = review.Spec.Token
-			})
-		case strings.HasSuffix(r.URL.Path, "/subjectaccessreviews"):
-			var review authorizationv1.SubjectAccessReview
-			answerReview(w, r, &review, func() { review.Status.Allowed = review.Spec.User != "nobody" })
-		default:
-			proxy.ServeHTTP(w, r)
-		}
-	}))
+	v.proxy = httputil.NewSingleHostReverseProxy(target)
+	v.proxy.FlushInterval = -1
+	v.proxy.ErrorLog = log.New(io.Discard, "", 0)
+	v.proxy.Transport = s.Config().Transport
+	h := httptest.NewServer(v)
 	t.Cleanup(func() {
 		h.CloseClientConnections()
 		h.Close()
 	})
-	return &rest.Config{Host: h.URL, BearerToken: "replica", QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
+	return &rest.Config{Host: h.URL, BearerToken: replicaUser, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
+}
+
+// replicaUser is the user of the replicas, who may do everything.
+const replicaUser = "replica"
+
+func (v *reviewer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case strings.HasSuffix(r.URL.Path, "/tokenreviews"):
+		var review authenticationv1.TokenReview
+		answerReview(w, r, &review, func() {
+			review.Status.Authenticated = review.Spec.Token != ""
+			review.Status.User.Username = review.Spec.Token
+		})
+	case strings.HasSuffix(r.URL.Path, "/subjectaccessreviews"):
+		v.access.Add(1)
+		if v.hold != nil {
+			<-v.hold
+		}
+		var review authorizationv1.SubjectAccessReview
+		answerReview(w, r, &review, func() { review.Status.Allowed = v.allows(review.Spec) })
+	case v.enforce && !v.allows(specOf(r)):
+		writeError(w, r, apierrors.NewForbidden(schema.GroupResource{}, "", nil))
+	default:
+		v.proxy.ServeHTTP(w, r)
+	}
+}
+
+func (v *reviewer) allows(spec authorizationv1.SubjectAccessReviewSpec) bool {
+	if v.allow == nil || spec.User == replicaUser {
+		return spec.User != "nobody"
+	}
+	return v.allow(spec)
+}
+
+var infoFactory = &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+
+// specOf returns what a request has to be allowed.
+func specOf(r *http.Request) authorizationv1.SubjectAccessReviewSpec {
+	spec := authorizationv1.SubjectAccessReviewSpec{User: strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")}
+	info, err := infoFactory.NewRequestInfo(r)
+	if err == nil && info.IsResourceRequest {
+		spec.ResourceAttributes = &authorizationv1.ResourceAttributes{
+			Verb: info.Verb, Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource, Subresource: info.Subresource,
+			Namespace: info.Namespace, Name: info.Name,
+		}
+	}
+	return spec
 }
 
 func answerReview(w http.ResponseWriter, r *http.Request, review any, decide func()) {

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/tidings/tidings/internal/protocol"
 	"github.com/tidings/tidings/source"
 )
@@ -84,10 +86,17 @@ func (f *freshness) checkOften(ctx context.Context, interval time.Duration) {
 	}
 }
 
+// errNotProved is the answer to who wants the most recent state while the API server cannot be reached.
+var errNotProved = apierrors.NewTimeoutError("the API server cannot be reached, so nobody knows the most recent state; "+
+	"resourceVersion=0 asks for what is known", 1)
+
 // mostRecent implements protocol.Storage.MostRecent. errForward says that the collection has not caught up in time.
 func (f *freshness) mostRecent(ctx context.Context) (uint64, error) {
 	version, err := f.check(ctx)
-	if err != nil {
+	switch {
+	case unreachable(err):
+		return 0, errNotProved
+	case err != nil:
 		return 0, errForward
 	}
 	now, ok := f.reach(ctx, version, catchUpPatience)

@@ -29,7 +29,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c, err := s.access.authenticate(r)
-	if err != nil {
+	switch {
+	case errors.Is(err, errNobodyKnows):
+		writeError(w, r, apierrors.NewTimeoutError(errNobodyKnows.Error(), 1))
+		return
+	case err != nil:
 		s.counts.refused.Add(1)
 		writeError(w, r, apierrors.NewUnauthorized("Unauthorized"))
 		return
@@ -88,7 +92,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, info *request.Re
 		panic(http.ErrAbortHandler)
 	case x.started:
 		panic(http.ErrAbortHandler)
-	case apierrors.IsNotFound(err), isTooLarge(err):
+	case apierrors.IsNotFound(err), isTooLarge(err), errors.Is(err, errNotProved):
 		s.counts.answered.Add(1)
 		writeStatus(w, x.encoding, err)
 		return nil

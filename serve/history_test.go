@@ -40,9 +40,15 @@ type fixture struct {
 
 func newFixture(t *testing.T, replicas int, options tidingstest.ServerOptions, o Options) *fixture {
 	t.Helper()
+	return newReviewed(t, &reviewer{}, replicas, options, o)
+}
+
+// newReviewed is newFixture with a reviewer.
+func newReviewed(t *testing.T, v *reviewer, replicas int, options tidingstest.ServerOptions, o Options) *fixture {
+	t.Helper()
 	options.Loopback = true
 	f := &fixture{Server: tidingstest.NewServer(t, options)}
-	f.config = newReviewer(t, f.Server)
+	f.config = v.start(t, f.Server)
 	o.Config = f.config
 	if o.Resources == nil {
 		o.Resources = []string{"configmaps"}

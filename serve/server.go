@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,6 +39,8 @@ type Options struct {
 	Impersonate bool
 	// ClientCA has the authority that client certificates are verified against. Nil accepts none.
 	ClientCA dynamiccertificates.CAContentProvider
+	// FrontProxy is believed who its callers are. Nil believes no such headers.
+	FrontProxy *FrontProxy
 	// JournalBytes and JournalAge limit the journal of each resource; the defaults are 64 MiB and 5 minutes.
 	JournalBytes int64
 	JournalAge   time.Duration
@@ -50,6 +53,8 @@ type Options struct {
 	RequestsPerUser int
 	// Logger receives what goes wrong; nil is silent.
 	Logger *slog.Logger
+
+	reviewTTL time.Duration // in place of cacheTTL, for tests
 }
 
 // Server is a read replica. Its methods may be called from any goroutine.
@@ -93,7 +98,7 @@ func NewServer(options Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	access, err := newAccess(clientset, options.ClientCA)
+	access, err := newAccess(clientset, options, cmp.Or(options.reviewTTL, cacheTTL))
 	if err != nil {
 		return nil, err
 	}
@@ -157,6 +162,9 @@ func (s *Server) Run(ctx context.Context) {
 	}
 	if ca, ok := s.options.ClientCA.(dynamiccertificates.ControllerRunner); ok {
 		running.Go(func() { ca.Run(ctx, 1) })
+	}
+	if s.options.FrontProxy != nil {
+		running.Go(func() { s.options.FrontProxy.run(ctx) })
 	}
 	running.Wait()
 	s.client.CloseIdleConnections()

@@ -116,7 +116,7 @@ func (f *flags) server(ctx context.Context) (*serve.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if f.ClientCA, err = serve.ClusterCA(ctx, client); err != nil {
+	if f.ClientCA, f.FrontProxy, err = serve.ClusterAuthentication(ctx, client); err != nil {
 		return nil, err
 	}
 	return serve.NewServer(f.Options)
