@@ -13,7 +13,7 @@ func (w *world) page(rows []row) string {
 	fmt.Fprintf(&b, `# A read replica beside kube-apiserver
 
 Written by `+"`make bench-serve`"+` on %s, with %d CPUs. Both servers ran at the same time, with %d pods: kube-apiserver with etcd in one process, and one
-replica of tidings-serve in front of it, both with their default settings; a replica had no limit of requests of one user. The clients ran on the same
+replica of tidings-serve in front of it, both with their default settings except the limits of requests in flight, which were raised. The clients ran on the same
 machine. CPU is user and system time of the server's process. Of the rows with watchers, what the changes cost without watchers is taken off.
 
 | what | kube-apiserver | replica | ratio | target |

@@ -42,6 +42,9 @@ type world struct {
 	closers                 []func() error
 }
 
+// limits are kube-apiserver's own for requests in flight, which a rate of gets of one user would exceed before its CPU does.
+var limits = []string{"--max-requests-inflight=4000", "--max-mutating-requests-inflight=2000"}
+
 // namespaces is the number of namespaces.
 const namespaces = 20
 
@@ -65,7 +68,7 @@ func (w *world) close() (err error) {
 
 func (w *world) start(ctx context.Context) (err error) {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	w.plane, err = controlplane.Launch(ctx, controlplane.Options{UnsafeNoFsync: true, Logger: log})
+	w.plane, err = controlplane.Launch(ctx, controlplane.Options{UnsafeNoFsync: true, Logger: log, Args: limits})
 	if err != nil {
 		return err
 	}
