@@ -8,6 +8,8 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
@@ -107,6 +109,29 @@ func buffer(r *http.Request) (*http.Request, error) {
 	return r, nil
 }
 
+// requestBody is a body that is sent on while it comes. Closing one that has not been read to its end also ends a Read in
+// progress, for which Close would have to wait: the API server has answered, and the client may send no more.
+type requestBody struct {
+	io.ReadCloser
+	ended  atomic.Bool
+	giveUp func(time.Time) error // sets a deadline for reading
+}
+
+func (b *requestBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil {
+		b.ended.Store(true)
+	}
+	return n, err
+}
+
+func (b *requestBody) Close() error {
+	if !b.ended.Load() {
+		_ = b.giveUp(time.Now()) // all connections of a server have deadlines
+	}
+	return b.ReadCloser.Close()
+}
+
 // forward sends a request on.
 func (f *forwarder) forward(w http.ResponseWriter, r *http.Request, c caller) {
 	buffered, err := buffer(r)
@@ -115,6 +140,12 @@ func (f *forwarder) forward(w http.ResponseWriter, r *http.Request, c caller) {
 		return
 	}
 	r = buffered
+	if r.GetBody == nil && r.ContentLength != 0 {
+		connection := http.NewResponseController(w)
+		_ = connection.EnableFullDuplex() // otherwise the answer waits for the body; only HTTP/1.1 needs it
+		r = r.Clone(r.Context())
+		r.Body = &requestBody{ReadCloser: r.Body, giveUp: connection.SetReadDeadline}
+	}
 	if c.credential == byToken {
 		f.proxy.ServeHTTP(w, r)
 		return

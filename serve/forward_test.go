@@ -1,0 +1,120 @@
+package serve
+
+import (
+	"bufio"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/rest"
+)
+
+// TestAnswerBeforeBody has an API server that answers before it has read the body, which its client is still sending.
+// The client gets the whole answer at once, whatever the protocols and however the body is sent.
+func TestAnswerBeforeBody(t *testing.T) {
+	for name, http2 := range map[string][2]bool{
+		"1.1": {false, false}, "2 to 1.1": {true, false}, "1.1 to 2": {false, true}, "2": {true, true},
+	} {
+		for size, length := range map[string]int64{"small": 100, "large": 10 << 20, "unknown": -1} {
+			t.Run(name+" "+size, func(t *testing.T) { testAnswerBeforeBody(t, http2[0], http2[1], length) })
+		}
+	}
+}
+
+func testAnswerBeforeBody(t *testing.T, toReplica2, toServer2 bool, length int64) {
+	start := func(http2 bool, h http.HandlerFunc) *httptest.Server {
+		s := httptest.NewUnstartedServer(h)
+		s.EnableHTTP2 = http2
+		s.StartTLS()
+		t.Cleanup(func() {
+			s.CloseClientConnections()
+			s.Close()
+		})
+		return s
+	}
+	upstream := start(toServer2, func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = io.WriteString(w, strings.Repeat("no ", 1000)) // a client that has gone is the test's failure
+		w.(http.Flusher).Flush()
+	})
+	options, err := Options{
+		Config:    &rest.Config{Host: upstream.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}},
+		Resources: []string{"pods"},
+	}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := newForwarder(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	returned := make(chan struct{})
+	replica := start(toReplica2, func(w http.ResponseWriter, r *http.Request) {
+		defer close(returned)
+		f.forward(w, r, caller{&user.DefaultInfo{Name: "user"}, byToken})
+	})
+	t.Cleanup(f.close)
+
+	response, err := ask(t, replica, toReplica2, length)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusForbidden || len(text) != 3000 {
+		t.Errorf("%s, %d bytes, %v", response.Status, len(text), err)
+	}
+	select {
+	case <-returned:
+	case <-time.After(10 * time.Second):
+		t.Error("the replica still waits for the body")
+	}
+}
+
+// ask sends the head of a request and no more than the first megabyte of its body, and waits for the head of the answer.
+func ask(t *testing.T, s *httptest.Server, http2 bool, length int64) (*http.Response, error) {
+	t.Helper()
+	first := make([]byte, 1<<20)
+	if length >= 0 {
+		first = first[:min(length, 1<<20)]
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/api/v1/namespaces/default/pods", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if http2 {
+		body, more := io.Pipe()
+		t.Cleanup(func() { more.Close() })
+		go func() { // ends with the pipe
+			_, _ = more.Write(first)
+			if int64(len(first)) == length {
+				more.Close()
+			}
+		}()
+		request.Body, request.ContentLength = body, length
+		return s.Client().Do(request)
+	}
+	// net/http's client waits for its own body, so this one is simpler.
+	roots := s.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
+	conn, err := tls.Dial("tcp", s.Listener.Addr().String(), &tls.Config{RootCAs: roots, ServerName: "example.com"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	go func() { // ends with the connection
+		head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\n", request.URL.Path)
+		if length < 0 {
+			fmt.Fprintf(conn, "%sTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", head, len(first), first)
+		} else {
+			fmt.Fprintf(conn, "%sContent-Length: %d\r\n\r\n%s", head, length, first)
+		}
+	}()
+	_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	return http.ReadResponse(bufio.NewReader(conn), request)
+}
