@@ -34,8 +34,12 @@ type collection struct {
 	// not heard of it; 0 if there is none.
 	proven  uint64
 	journal []entry
-	size    int64  // of the journal's changes, in bytes
-	floor   uint64 // the oldest version that the journal reaches
+	size    int64 // of the journal's changes, in bytes
+	// objectBytes is about what the objects take.
+	objectBytes int64
+	// unconfirmed is set while the state is that of a file and the API server has not been heard of.
+	unconfirmed bool
+	floor       uint64 // the oldest version that the journal reaches
 	// epoch counts how often the server's history was rewritten. What was read in an earlier epoch
 	// may never have happened.
 	epoch int
@@ -108,10 +112,12 @@ func (c *collection) apply(d object.Delta[*source.Raw], now time.Time) {
 	switch {
 	case change.After != nil:
 		c.objects[path] = change.After
+		c.objectBytes += objectSize(change.After) - objectSize(before)
 	case before == nil:
 		return // nobody has seen it
 	default:
 		delete(c.objects, path)
+		c.objectBytes -= objectSize(before)
 	}
 	if (before == nil) != (change.After == nil) {
 		c.paths = nil
@@ -128,12 +134,44 @@ const changeOverhead = 400
 func sizeOf(change protocol.Change) int64 {
 	size := int64(changeOverhead)
 	for _, o := range []object.Object{change.Before, change.Final} {
-		if raw, ok := o.(*source.Raw); ok {
-			data, _ := raw.Encoding()
-			size += int64(len(data))
-		}
+		size += encodedSize(o)
 	}
 	return size
+}
+
+func encodedSize(o object.Object) int64 {
+	raw, ok := o.(*source.Raw)
+	if !ok {
+		return 0
+	}
+	data, _ := raw.Encoding()
+	return int64(len(data))
+}
+
+// objectOverhead is about what an object takes besides its bytes.
+const objectOverhead = 600
+
+// objectSize returns about what an object takes; nil takes nothing.
+func objectSize(o object.Object) int64 {
+	if o == nil {
+		return 0
+	}
+	return objectOverhead + encodedSize(o)
+}
+
+func bytesOf(objects map[string]object.Object) (n int64) {
+	for _, o := range objects {
+		n += objectSize(o)
+	}
+	return n
+}
+
+// limitJournal changes how many bytes the journal keeps.
+func (c *collection) limitJournal(bytes int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.limits.bytes = bytes
+	c.trim(time.Now())
 }
 
 // trim drops what the journal cannot keep.
@@ -158,8 +196,10 @@ func (c *collection) Replace(objects object.Collection[*source.Raw], resourceVer
 	for key, o := range objects.All() {
 		state[key.String()] = o
 	}
+	size := bytesOf(state)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.unconfirmed, c.objectBytes = false, size
 	if err != nil || version == 0 { // not a version that could be compared: nothing is served
 		c.version = 0
 		return
@@ -184,7 +224,7 @@ func (c *collection) remove() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.objects, c.paths, c.lists = map[string]object.Object{}, nil, [2]cachedList{}
-	c.journal, c.size, c.version, c.proven, c.floor = nil, 0, 0, 0, 0
+	c.journal, c.size, c.objectBytes, c.version, c.proven, c.floor = nil, 0, 0, 0, 0, 0
 	c.epoch++
 	c.wake()
 }
@@ -221,23 +261,24 @@ func (c *collection) position() (version uint64, epoch int) {
 	return c.version, c.epoch
 }
 
-// synced reports whether there has been a list.
+// synced reports whether there has been a list, or what a file had is confirmed.
 func (c *collection) synced() bool {
-	version, _ := c.now()
-	return version > 0
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.version > 0 && !c.unconfirmed
 }
 
 // stats describes a collection.
 type stats struct {
-	objects, changes int
-	journalBytes     int64
-	version, floor   uint64
+	objects, changes          int
+	objectBytes, journalBytes int64
+	version, floor            uint64
 }
 
 func (c *collection) stats() stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return stats{len(c.objects), len(c.journal), c.size, c.current(), c.floor}
+	return stats{len(c.objects), len(c.journal), c.objectBytes, c.size, c.current(), c.floor}
 }
 
 // view is how one request reads a collection. It implements protocol.Storage.

@@ -66,13 +66,20 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // answer answers a request from memory. It returns an error, and has not written anything, if the
 // request has to be forwarded.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, info *request.RequestInfo) error {
-	x, err := s.exchange(w, r, info)
+	response := &coded{ResponseWriter: w}
+	x, err := s.exchange(response, r, info)
 	if err != nil {
 		return err
 	}
+	began := time.Now()
+	defer func() {
+		if response.code != 0 { // otherwise it is forwarded
+			s.metrics.answered(info, strings.ToUpper(info.Verb), response.code, time.Since(began))
+		}
+	}()
 	if err := s.authorize(r); err != nil {
 		s.counts.refused.Add(1)
-		writeStatus(w, x.encoding, err)
+		writeStatus(response, x.encoding, err)
 		return nil
 	}
 	switch info.Verb {
@@ -94,7 +101,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, info *request.Re
 		panic(http.ErrAbortHandler)
 	case apierrors.IsNotFound(err), isTooLarge(err), errors.Is(err, errNotProved):
 		s.counts.answered.Add(1)
-		writeStatus(w, x.encoding, err)
+		writeStatus(response, x.encoding, err)
 		return nil
 	}
 	return err
@@ -228,6 +235,16 @@ func (f *inFlight) begin(user string) (done func(), ok bool) {
 			delete(f.users, user)
 		}
 	}, true
+}
+
+// total returns how many requests are in flight.
+func (f *inFlight) total() (n int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, of := range f.users {
+		n += int64(of)
+	}
+	return n
 }
 
 // age returns how long ago the API server was last heard from, in whole seconds.

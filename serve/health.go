@@ -12,7 +12,6 @@ import (
 // counters count what the server has done.
 type counters struct {
 	answered, forwarded, refused, limited, revoked, cut atomic.Int64
-	watchers                                            atomic.Int64 // at present
 }
 
 // serveHealth answers /livez and /readyz, for which nobody needs credentials. They reveal no names
@@ -32,6 +31,9 @@ func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request) bool {
 				fmt.Fprintf(&text, "[+] %s ok\n", res.name)
 			}
 		}
+	}
+	if excess := s.overBudget(); excess != "" && r.URL.Path == "/readyz" {
+		fmt.Fprintf(&text, "[!] %s\n", excess)
 	}
 	if failed > 0 {
 		w.WriteHeader(http.StatusServiceUnavailable)
@@ -80,32 +82,6 @@ func (s *Server) serveOwn(w http.ResponseWriter, r *http.Request, info *request.
 		s.writeWatches(w)
 		return true
 	}
-	w.Header().Set("Content-Type", "text/plain; version=0.0.4")
-	s.writeMetrics(w)
+	s.metrics.handler.ServeHTTP(w, r)
 	return true
-}
-
-func (s *Server) writeMetrics(w http.ResponseWriter) {
-	for _, m := range []struct {
-		name, kind, help string
-		value            int64
-	}{
-		{"tidings_serve_answered_total", "counter", "Requests answered from memory.", s.counts.answered.Load()},
-		{"tidings_serve_forwarded_total", "counter", "Requests forwarded to the API server.", s.counts.forwarded.Load()},
-		{"tidings_serve_refused_total", "counter", "Requests without valid credentials or without the right.", s.counts.refused.Load()},
-		{"tidings_serve_limited_total", "counter", "Requests answered with 429.", s.counts.limited.Load()},
-		{"tidings_serve_watches_revoked_total", "counter", "Watches ended because the right to them was gone.", s.counts.revoked.Load()},
-		{"tidings_serve_watches_cut_total", "counter", "Watches cut because their client did not read.", s.counts.cut.Load()},
-		{"apiserver_registered_watchers", "gauge", "Watches that are open.", s.counts.watchers.Load()},
-	} {
-		fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s %s\n%s %d\n", m.name, m.help, m.name, m.kind, m.name, m.value)
-	}
-	fmt.Fprintln(w, "# HELP tidings_serve_objects Objects held in memory.\n# TYPE tidings_serve_objects gauge")
-	for _, r := range s.resources {
-		fmt.Fprintf(w, "tidings_serve_objects{resource=%q} %d\n", r.name, r.collection.stats().objects)
-	}
-	fmt.Fprintln(w, "# HELP tidings_serve_journal_bytes Bytes of the journal.\n# TYPE tidings_serve_journal_bytes gauge")
-	for _, r := range s.resources {
-		fmt.Fprintf(w, "tidings_serve_journal_bytes{resource=%q} %d\n", r.name, r.collection.stats().journalBytes)
-	}
 }

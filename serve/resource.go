@@ -28,6 +28,9 @@ type resource struct {
 	logger     *slog.Logger
 	// checkInterval is how often the server is asked for its version.
 	checkInterval time.Duration
+	// selectable returns the fields of a custom resource that field selectors may use.
+	selectable func(*protocol.ResourceType) []string
+	saved      *savedFile // nil if nothing is saved
 
 	// found is set once the API server has the resource.
 	found atomic.Pointer[foundResource]
@@ -64,11 +67,21 @@ func (r *resource) follow(ctx context.Context, found *foundResource, client *sou
 	scope := source.Scope{Resource: found.GroupVersionResource, Kind: found.GroupVersionKind()}
 	src, err := source.NewRaw(client, scope, found.BuiltIn)
 	if err == nil {
+		if !found.BuiltIn {
+			found.SelectableFields = r.selectable(&found.ResourceType)
+		}
 		found.source, found.fresh = src, newFreshness(ctx, r.collection, src)
-		found.reflector, err = reflector.New(reflector.Options[*source.Raw]{
+		options := reflector.Options[*source.Raw]{
 			Source: src, Sink: r.collection, Previous: r.collection.held, Resource: found.GroupVersionResource, Name: r.name, Logger: r.logger,
 			OnError: r.noteError,
-		})
+		}
+		if r.saved != nil {
+			options.Resume = func(ctx context.Context) (reflector.Contents, error) {
+				return r.saved.resume(ctx, r.collection, &found.ResourceType), nil
+			}
+			options.OnResume = func(context.Context, string) { r.collection.confirm() }
+		}
+		found.reflector, err = reflector.New(options)
 	}
 	if err != nil {
 		r.logger.ErrorContext(ctx, "cannot be served", "resource", r.name, "error", err)
@@ -82,6 +95,9 @@ func (r *resource) follow(ctx context.Context, found *foundResource, client *sou
 	r.collection.topics.follow(&found.ResourceType)
 	r.found.Store(found)
 	found.fresh.asking.Go(func() { found.fresh.checkOften(ctx, r.checkInterval) })
+	if r.saved != nil {
+		found.fresh.asking.Go(func() { r.saved.keep(ctx, r.collection, &found.ResourceType) })
+	}
 	_ = found.reflector.Run(ctx) // returns only why ctx ended
 	found.fresh.asking.Wait()
 }

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/tidings/tidings/internal/protocol"
 	"github.com/tidings/tidings/source"
 )
 
@@ -51,6 +52,14 @@ type Options struct {
 	WriteTimeout time.Duration
 	// RequestsPerUser limits the requests in flight of one user, without watches; default 100.
 	RequestsPerUser int
+	// Dir keeps the objects on disk, so that a start needs no list; empty keeps none. Secrets are never written. It has to
+	// be this replica's own.
+	Dir string
+	// SaveInterval is how often they are saved, besides at the end; default 5 minutes.
+	SaveInterval time.Duration
+	// MemoryBudget is how much memory all of the program may take, in bytes; 0 sets no limit. Journals are shortened to
+	// stay within it. If the objects alone exceed it, the log, /readyz?verbose and the metrics say what takes the memory.
+	MemoryBudget int64
 	// Logger receives what goes wrong; nil is silent.
 	Logger *slog.Logger
 
@@ -69,6 +78,7 @@ type Server struct {
 	inFlight  inFlight
 	counts    counters
 	watches   watches
+	metrics   *serverMetrics
 
 	shutdown chan struct{} // closed when watches are to end
 	stopOnce sync.Once
@@ -113,10 +123,18 @@ func NewServer(options Options) (*Server, error) {
 	}
 	limits := journalLimits{options.JournalBytes, options.JournalAge}
 	for _, name := range options.Resources {
-		s.resources = append(s.resources, &resource{
+		r := &resource{
 			name: name, collection: newCollection(limits), logger: options.Logger, checkInterval: options.BookmarkInterval,
-		})
+			selectable: func(t *protocol.ResourceType) []string { return selectableFields(clientset.Discovery(), t) },
+		}
+		if options.Dir != "" && !isSecrets(name) {
+			if r.saved, err = newSavedFile(options, name); err != nil {
+				return nil, err
+			}
+		}
+		s.resources = append(s.resources, r)
 	}
+	s.metrics = newServerMetrics(s)
 	return s, nil
 }
 
@@ -128,7 +146,7 @@ func (o Options) withDefaults() (Options, error) {
 		return o, errors.New("serve: no resources: name those that are to be served from memory, such as pods,nodes,widgets.example.com")
 	}
 	for _, name := range o.Resources {
-		if isSecrets := name == "secrets" || strings.HasPrefix(name, "secrets.v1."); isSecrets && !o.ServeSecrets {
+		if isSecrets(name) && !o.ServeSecrets {
 			return o, errors.New("serve: secrets are kept in memory only if that is asked for explicitly (--serve-secrets)")
 		}
 	}
@@ -138,13 +156,19 @@ func (o Options) withDefaults() (Options, error) {
 	orDefault(&o.BookmarkInterval, time.Minute)
 	orDefault(&o.WriteTimeout, 30*time.Second)
 	orDefault(&o.RequestsPerUser, 100)
+	orDefault(&o.SaveInterval, 5*time.Minute)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if o.JournalBytes < 0 || o.JournalAge < 0 || o.BookmarkInterval < 0 || o.WriteTimeout < 0 || o.RequestsPerUser < 0 {
-		return o, fmt.Errorf("serve: no option may be negative: %+v", []any{o.JournalBytes, o.JournalAge, o.BookmarkInterval, o.WriteTimeout})
+	if min(o.JournalBytes, o.MemoryBudget, int64(o.RequestsPerUser)) < 0 ||
+		min(o.JournalAge, o.BookmarkInterval, o.WriteTimeout, o.SaveInterval) < 0 {
+		return o, errors.New("serve: no option may be negative")
 	}
 	return o, nil
+}
+
+func isSecrets(resource string) bool {
+	return resource == "secrets" || strings.HasPrefix(resource, "secrets.v1.")
 }
 
 func orDefault[V comparable](field *V, value V) {
@@ -162,6 +186,9 @@ func (s *Server) Run(ctx context.Context) {
 	}
 	if ca, ok := s.options.ClientCA.(dynamiccertificates.ControllerRunner); ok {
 		running.Go(func() { ca.Run(ctx, 1) })
+	}
+	if s.options.MemoryBudget > 0 {
+		running.Go(func() { s.keepBudget(ctx) })
 	}
 	if s.options.FrontProxy != nil {
 		running.Go(func() { s.options.FrontProxy.run(ctx) })

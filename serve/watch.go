@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/tidings/tidings/internal/protocol"
@@ -34,8 +35,11 @@ func (x *exchange) watch() error {
 		Timeout:          minWatchTimeout + time.Duration(rand.Int64N(int64(minWatchTimeout))),
 		BookmarkInterval: x.server.options.BookmarkInterval, Shutdown: x.server.shutdown,
 	}
-	s := &watchSink{exchange: x}
-	defer s.close()
+	r := x.found
+	s := &watchSink{exchange: x, sent: x.server.metrics.events.WithLabelValues(r.Group, r.Version, r.Resource)}
+	open := x.server.metrics.longRunning.WithLabelValues("WATCH", r.Group, r.Version, r.Resource)
+	open.Inc()
+	defer open.Dec()
 	defer x.server.watches.add(x, &s.position)()
 	v, leave := x.view().of(selection)
 	defer leave()
@@ -85,23 +89,17 @@ func (x *exchange) keepAsking(cancel context.CancelCauseFunc) (stop func()) {
 type watchSink struct {
 	*exchange
 	out      *bufio.Writer
+	sent     prometheus.Counter
 	position atomic.Uint64 // the version of what was sent last
 }
 
 // Start implements protocol.Sink.
 func (s *watchSink) Start() error {
 	s.start(true)
-	s.server.counts.watchers.Add(1)
 	s.out = bufio.NewWriterSize(&starting{s.exchange}, 4<<10)
 	s.extendDeadline()
 	s.w.WriteHeader(http.StatusOK)
 	return http.NewResponseController(s.w).Flush()
-}
-
-func (s *watchSink) close() {
-	if s.out != nil {
-		s.server.counts.watchers.Add(-1)
-	}
 }
 
 // Send implements protocol.Sink.
@@ -110,8 +108,11 @@ func (s *watchSink) Send(e protocol.Event) error {
 	if err != nil {
 		return err
 	}
-	if _, err = s.out.Write(data); err == nil && e.Version > 0 {
-		s.position.Store(e.Version)
+	if _, err = s.out.Write(data); err == nil {
+		s.sent.Inc()
+		if e.Version > 0 {
+			s.position.Store(e.Version)
+		}
 	}
 	return s.cut(err)
 }

@@ -54,6 +54,14 @@ func NewRaw(client *Client, scope Scope, protobuf bool) (*HTTP[*Raw], error) {
 	return h, nil
 }
 
+// ParseRaw returns the object with an encoding that Raw.Encoding returned.
+func ParseRaw(data []byte, protobuf bool) (*Raw, error) {
+	if protobuf {
+		return rawProtobuf{}.Decode(data, nil)
+	}
+	return rawJSON{}.Decode(data, nil)
+}
+
 func rawFormat(h *HTTP[*Raw], newDecoder func(bool) (wire.Decoder[*Raw], error)) *format[*Raw] {
 	c := &format[*Raw]{scope: h.scope, form: typedForm, wanted: h.scope.Kind, stats: &h.stats, newDecoder: newDecoder}
 	c.shared, _ = newDecoder(false)

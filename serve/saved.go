@@ -1,0 +1,167 @@
+package serve
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/tidings/tidings/internal/fold"
+	"github.com/tidings/tidings/internal/fold/file"
+	"github.com/tidings/tidings/internal/protocol"
+	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/reflector"
+	"github.com/tidings/tidings/source"
+)
+
+// savedFile keeps the objects of one resource on disk, so that the next start watches from their version. The journal is
+// not kept: watches from before the start get 410.
+type savedFile struct {
+	path   string
+	server string // identifies the API server
+	every  time.Duration
+	logger *slog.Logger
+}
+
+// savedFormat changes when files of earlier releases must not be read any more.
+const savedFormat = "serve-1"
+
+func newSavedFile(o Options, resource string) (*savedFile, error) {
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("serve: the directory for saved objects (--dir): %w", err)
+	}
+	hash := sha256.New()
+	fmt.Fprintf(hash, "%q %q %q", o.Config.Host, o.Config.CAFile, o.Config.CAData)
+	return &savedFile{
+		path: filepath.Join(o.Dir, resource+".tidings"), server: hex.EncodeToString(hash.Sum(nil)), every: o.SaveInterval, logger: o.Logger,
+	}, nil
+}
+
+// identity is what a file has to be of.
+func (f *savedFile) identity(t *protocol.ResourceType) map[string]string {
+	return map[string]string{"format": savedFormat, "server": f.server, "resource": t.GroupVersionResource.String()}
+}
+
+// save writes the objects, unless they have not been listed yet.
+func (f *savedFile) save(c *collection, t *protocol.ResourceType) error {
+	objects, version := c.contents()
+	if version == 0 {
+		return nil
+	}
+	header := file.Header{Identity: f.identity(t), ResourceVersions: map[string]string{"": format(version)}, Written: time.Now()}
+	var packer fold.Packer
+	return file.WriteFile(f.path, header, file.Options{}, func(w *file.Writer) error {
+		var last *fold.Dictionary
+		for _, o := range objects {
+			raw := o.(*source.Raw) // a collection holds nothing else
+			data, _ := raw.Encoding()
+			packed := packer.Pack(data, last)
+			last = packed.Dictionary()
+			record := file.Record{
+				Namespace: raw.Namespace, Name: raw.Name, UID: string(raw.UID), ResourceVersion: raw.ResourceVersion, Object: packed,
+			}
+			if err := w.Write(record); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// keep saves the objects until ctx ends, and then once more.
+func (f *savedFile) keep(ctx context.Context, c *collection, t *protocol.ResourceType) {
+	tick := time.NewTicker(f.every)
+	defer tick.Stop()
+	for ended := false; !ended; {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			ended = true
+		}
+		if err := f.save(c, t); err != nil {
+			f.logger.WarnContext(ctx, "the objects are not saved", "error", err)
+		}
+	}
+}
+
+// load returns what the file holds, and the key of its newest object.
+func (f *savedFile) load(t *protocol.ResourceType) (objects map[string]object.Object, version uint64, newest object.Key, err error) {
+	objects = map[string]object.Object{}
+	last := uint64(0)
+	err = file.ReadFile(f.path, file.Options{}, func(r *file.Reader) error {
+		if err := r.Header().Check(f.identity(t)); err != nil {
+			return err
+		}
+		if version, err = protocol.ParseVersion(r.Header().ResourceVersions[""]); err != nil {
+			return err
+		}
+		for record, err := range r.Records() {
+			if err != nil {
+				return err
+			}
+			data, err := record.Object.Open(nil)
+			if err != nil {
+				return err
+			}
+			raw, err := source.ParseRaw(data, t.BuiltIn)
+			if err != nil {
+				return err
+			}
+			key := object.KeyOf(raw)
+			objects[key.String()] = raw
+			if v, err := protocol.ParseVersion(raw.ResourceVersion); err == nil && v > last {
+				last, newest = v, key
+			}
+		}
+		return nil
+	})
+	return objects, version, newest, err
+}
+
+// resume fills the collection from the file. Nothing is served from it before the watch from its version is open.
+func (f *savedFile) resume(ctx context.Context, c *collection, t *protocol.ResourceType) reflector.Contents {
+	objects, version, newest, err := f.load(t)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return reflector.Contents{}
+	case err != nil || version == 0:
+		f.logger.WarnContext(ctx, "the saved objects cannot be used; they are listed instead", "error", err)
+		return reflector.Contents{}
+	}
+	c.restore(objects, version)
+	return reflector.Contents{ResourceVersion: format(version), Newest: newest}
+}
+
+// contents returns the objects and the version that they are current to; 0 if nothing is known.
+func (c *collection) contents() (map[string]object.Object, uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.unconfirmed {
+		return nil, 0
+	}
+	return maps.Clone(c.objects), c.version
+}
+
+// restore fills an empty collection with a saved state, which is not served before it is confirmed.
+func (c *collection) restore(objects map[string]object.Object, version uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.objects, c.paths, c.version, c.floor, c.unconfirmed = objects, nil, version, version, true
+	c.size, c.objectBytes = 0, bytesOf(objects)
+	c.topics.lose(version)
+}
+
+// confirm is called when the API server goes on from the restored state.
+func (c *collection) confirm() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unconfirmed = false
+	c.wake()
+}
