@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/tidings/tidings"
+	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/source"
 )
 
@@ -217,10 +218,7 @@ func (s *collectionSource) List(ctx context.Context, opts source.ListOptions[tid
 
 // Watch waits for the rate limiter, and watches. It streams initial objects only if client-go's feature gate allows it.
 func (s *collectionSource) Watch(ctx context.Context, opts source.WatchOptions[tidings.Object]) (source.Stream[tidings.Object], error) {
-	if opts.SendInitialEvents && !streams() {
-		return nil, fmt.Errorf("watch: initial events: the feature gate %s is off: %w", features.WatchListClient, errors.ErrUnsupported)
-	}
-	if err := s.admit(ctx); err != nil {
+	if err := s.admitWatch(ctx, opts); err != nil {
 		return nil, err
 	}
 	stream, err := s.HTTP.Watch(ctx, opts)
@@ -228,6 +226,36 @@ func (s *collectionSource) Watch(ctx context.Context, opts source.WatchOptions[t
 		return nil, err
 	}
 	return collectionStream{stream}, nil
+}
+
+// Self returns s, whose objects are decoded by those who hold them; see source.HTTP. Those that are metadata have to
+// come through List and Watch, which clear their kind.
+func (s *collectionSource) Self() any {
+	if s.ObjectType() == reflect.TypeFor[*metav1.PartialObjectMetadata]() {
+		return nil
+	}
+	return s
+}
+
+// ListDecoded waits for the rate limiter, and lists.
+func (s *collectionSource) ListDecoded(
+	ctx context.Context, opts source.ListOptions[tidings.Object], by intake.Decoder[tidings.Object],
+	each func(intake.Received[tidings.Object]) error,
+) (source.ListResult, error) {
+	if err := s.admit(ctx); err != nil {
+		return source.ListResult{}, err
+	}
+	return s.HTTP.ListDecoded(ctx, opts, by, each)
+}
+
+// WatchDecoded is Watch for objects that are not metadata.
+func (s *collectionSource) WatchDecoded(
+	ctx context.Context, opts source.WatchOptions[tidings.Object], by intake.Decoder[tidings.Object],
+) (source.Stream[tidings.Object], error) {
+	if err := s.admitWatch(ctx, opts); err != nil {
+		return nil, err
+	}
+	return s.HTTP.WatchDecoded(ctx, opts, by)
 }
 
 type collectionStream struct{ source.Stream[tidings.Object] }
@@ -248,6 +276,15 @@ func clearMetadataKind(obj tidings.Object) {
 	if metadata, ok := obj.(*metav1.PartialObjectMetadata); ok && metadata.TypeMeta != (metav1.TypeMeta{}) {
 		metadata.TypeMeta = metav1.TypeMeta{}
 	}
+}
+
+// admitWatch waits until a watch may be requested.
+func (s *collectionSource) admitWatch(ctx context.Context, opts source.WatchOptions[tidings.Object]) error {
+	if opts.SendInitialEvents && !streams() {
+		return fmt.Errorf("watch: initial events: the feature gate %s is off: %w",
+			features.WatchListClient, errors.ErrUnsupported)
+	}
+	return s.admit(ctx)
 }
 
 func (s *collectionSource) admit(ctx context.Context) error {

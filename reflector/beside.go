@@ -65,7 +65,7 @@ func (r *Reflector[T]) confirmBeside(w *watching[T]) {
 	ctx, cancel := context.WithTimeout(w.ctx, r.opts.StallTimeout)
 	defer cancel()
 	opts := source.ListOptions[T]{Limit: 1, NoSharing: r.opts.NoSharing, Skip: func(*source.ObjectError) {}}
-	result, err := r.callList(ctx, opts, func(T) error { return nil })
+	result, err := r.listPlainly(ctx, opts, func(T) error { return nil })
 	switch {
 	case w.ctx.Err() != nil:
 	case err != nil:

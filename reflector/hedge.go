@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tidings/tidings/internal/assert"
+	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
 )
@@ -120,7 +121,7 @@ func (r *Reflector[T]) firstPage(ctx context.Context) (*firstPage[T], error) {
 	opts := source.ListOptions[T]{
 		Limit: page.limit, NoSharing: r.opts.NoSharing, Skip: func(e *source.ObjectError) { page.skipped = append(page.skipped, e) },
 	}
-	result, err := r.callList(ctx, opts, func(o T) error {
+	result, err := r.listPlainly(ctx, opts, func(o T) error {
 		page.items = append(page.items, o)
 		return nil
 	})
@@ -139,7 +140,7 @@ func (r *Reflector[T]) continueList(page *firstPage[T]) {
 	r.noteResponse(nil)
 	r.enter(Listing)
 	for _, o := range page.items {
-		r.list.add(o)
+		r.list.add(intake.Received[T]{Object: o})
 	}
 	for _, e := range page.skipped {
 		r.skipItem(e)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -223,32 +222,6 @@ func TestCredentialErrors(t *testing.T) {
 		}
 		if got := missingPlugin(err); got != want.missing {
 			t.Errorf("%q: a plugin is missing: %t", text, got)
-		}
-	}
-}
-
-// TestGathererForgets removed objects.
-func TestGathererForgets(t *testing.T) {
-	g := NewGatherer[*metav1.PartialObjectMetadata](4)
-	for _, name := range strings.Split("abcd", "") {
-		g.Add(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name}})
-	}
-	names := func() (names string) {
-		for key := range g.Collection().All() {
-			names += key.Name
-		}
-		return names
-	}
-	if g.Remove(1); names() != "adc" || g.Key(1).Name != "d" {
-		t.Errorf("got %s", names())
-	}
-	if g.Remove(2); names() != "ad" || g.Len() != 2 {
-		t.Errorf("got %s", names())
-	}
-	g.Truncate(1)
-	for _, o := range g.(*openGatherer[*metav1.PartialObjectMetadata]).items[:4][1:] {
-		if o != nil {
-			t.Errorf("%s is still there", o.Name)
 		}
 	}
 }

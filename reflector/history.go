@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tidings/tidings/internal/assert"
+	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
 )
@@ -90,10 +91,10 @@ func (r *Reflector[T]) previous() source.Previous[T] {
 }
 
 // wentBack reports whether an object is in an older state than the sink's.
-func (r *Reflector[T]) wentBack(o T) (older bool) {
+func (r *Reflector[T]) wentBack(o intake.Received[T]) (older bool) {
 	defer r.status.recoverAndCount()
-	seen, held := r.held(object.KeyOf(o))
-	return held && seen.GetUID() == o.GetUID() && object.OlderResourceVersion(o.GetResourceVersion(), seen.GetResourceVersion())
+	seen, held := r.holder.Held(o.Key())
+	return held && seen.GetUID() == o.UID() && object.OlderResourceVersion(o.Version(), seen.GetResourceVersion())
 }
 
 // historyOvertaken handles a list which shows that a history that was found to be behind was
@@ -130,7 +131,7 @@ func (r *Reflector[T]) checkHistory(ctx context.Context) {
 	opts := source.ListOptions[T]{
 		Limit: 1, Only: w.key, Previous: r.previous(), NoSharing: r.opts.NoSharing, Skip: func(*source.ObjectError) { w.skipped = true },
 	}
-	result, err := r.callList(g.ctx, opts, w.observe)
+	result, err := r.listPlainly(g.ctx, opts, w.observe)
 	if ctx.Err() != nil {
 		return
 	}
@@ -180,14 +181,14 @@ type witness[T object.Object] struct {
 	newest    string // the newest version of an object
 }
 
-// newWitness returns the most recently changed object of contents from Options.Resume. A reflector
+// newWitness returns the most recently changed object of contents to resume from. A reflector
 // that has been running does not need a witness: it checks soon enough to find a restored server
 // behind.
 func (r *Reflector[T]) newWitness() *witness[T] {
 	if !r.resumed || r.newest.Name == "" {
 		return &witness[T]{}
 	}
-	held, ok := r.held(r.newest)
+	held, ok := r.holder.Held(r.newest)
 	if !ok {
 		return &witness[T]{}
 	}

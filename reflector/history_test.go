@@ -112,7 +112,8 @@ func TestHistory(t *testing.T) {
 			1m5.8s watch "96"`,
 	}, {
 		name:    "the versions of a warm start are of another history",
-		opts:    reflector.Options[thing]{Resume: from("90"), DisableWatchList: true},
+		opts:    reflector.Options[thing]{DisableWatchList: true},
+		hooks:   from("90"),
 		answers: []answer{page("50", ""), page("51", ""), page("51", ""), stream()},
 		want: `
 			0s list "" limit=1 token=""

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
 )
@@ -26,12 +27,12 @@ var errNoProgress = errors.New("the list does not come to an end: the server kee
 // list is a collection being gathered from pages or from the initial events of a watch.
 type list[T object.Object] struct {
 	// isStranger reports whether an item is a stranger; see numbering. stranger is the key of one.
-	isStranger func(T) bool
+	isStranger func(intake.Received[T]) bool
 	stranger   object.Key
 	// items is nil until the first one comes.
-	items Gatherer[T]
-	// gatherer makes items.
-	gatherer func(n int) Gatherer[T]
+	items intake.Gathering[T]
+	// gather makes items.
+	gather func(n int) intake.Gathering[T]
 	// version is the version of the first page: a watch from there misses nothing. newest is the
 	// newest version of an item.
 	version, newest string
@@ -59,7 +60,7 @@ type list[T object.Object] struct {
 	err error
 	// wentBack reports whether an object is in an older state than the sink's; nil if that is not
 	// checked. older is the key of such an object.
-	wentBack func(T) bool
+	wentBack func(intake.Received[T]) bool
 	older    object.Key
 
 	// hint is the number of objects in the last complete list, and furthest the most pages that a list has got
@@ -72,7 +73,7 @@ func (l *list[T]) restart() {
 	if l.items != nil {
 		l.items.Close()
 	}
-	*l = list[T]{gatherer: l.gatherer, isStranger: l.isStranger, wentBack: l.wentBack, hint: l.hint, maxPages: l.maxPages}
+	*l = list[T]{gather: l.gather, isStranger: l.isStranger, wentBack: l.wentBack, hint: l.hint, maxPages: l.maxPages}
 }
 
 // len returns the number of items.
@@ -83,26 +84,25 @@ func (l *list[T]) len() int {
 	return l.items.Len()
 }
 
-// add appends an item, unless the gatherer leaves it out. The first one allocates room for as many as are expected.
-func (l *list[T]) add(item T) (kept bool) {
+// add appends an item, unless the holder leaves it out. The first one allocates room for as many as are expected.
+func (l *list[T]) add(item intake.Received[T]) (kept bool) {
 	l.begin()
 	if l.wentBack != nil && l.wentBack(item) {
-		l.older = object.KeyOf(item)
+		l.older = item.Key()
 	}
 	if l.isStranger(item) {
-		l.stranger = object.KeyOf(item)
+		l.stranger = item.Key()
 	}
-	kept = l.items.Add(item)
-	l.newest = object.MaxResourceVersion(l.newest, item.GetResourceVersion())
+	l.newest = object.MaxResourceVersion(l.newest, item.Version())
 	if len(l.skipped) > 0 {
-		delete(l.skipped, object.KeyOf(item))
+		delete(l.skipped, item.Key())
 	}
-	return kept
+	return l.items.Add(item)
 }
 
 func (l *list[T]) begin() {
 	if l.items == nil {
-		l.items = l.gatherer(l.hint + l.hint/16 + 16)
+		l.items = l.gather(l.hint + l.hint/16 + 16)
 	}
 }
 
@@ -121,7 +121,7 @@ func (l *list[T]) skip(e *source.ObjectError) bool {
 }
 
 // take removes the items from the list and restarts it. The caller closes the items.
-func (l *list[T]) take() Gatherer[T] {
+func (l *list[T]) take() intake.Gathering[T] {
 	l.begin()
 	items := l.items
 	l.hint, l.items = items.Len(), nil
@@ -154,14 +154,15 @@ func (l *list[T]) removeItem(i int) {
 // apply applies one initial event. Nearly all are Added, one for each object, but objects may be
 // changed and deleted while they are being sent. A change that is older than what has come already
 // is ignored, as by the sink.
-func (l *list[T]) apply(ev *source.Event[T]) {
+func (l *list[T]) apply(ev *event[T]) {
 	l.versioned = l.versioned || !isUnset(ev.ResourceVersion)
+	item := ev.received()
 	if ev.Type == source.Added && l.index == nil {
-		l.add(ev.Object)
+		l.add(item)
 		return
 	}
 	l.buildIndex()
-	key := object.KeyOf(ev.Object)
+	key := item.Key()
 	newest, changed := l.changed[key]
 	if object.OlderResourceVersion(ev.ResourceVersion, newest) {
 		return
@@ -177,17 +178,17 @@ func (l *list[T]) apply(ev *source.Event[T]) {
 	case ev.Type == source.Deleted:
 		l.remove(key)
 	case held:
-		l.set(key, i, ev.Object)
+		l.set(key, i, item)
 		delete(l.skipped, key)
 	default:
-		if l.add(ev.Object) {
+		if l.add(item) {
 			l.index[key] = l.len() - 1
 		}
 	}
 }
 
-// set replaces the i-th item, which has this key, unless the gatherer leaves the new state out.
-func (l *list[T]) set(key object.Key, i int, item T) {
+// set replaces the i-th item, which has this key, unless the holder leaves the new state out.
+func (l *list[T]) set(key object.Key, i int, item intake.Received[T]) {
 	last := l.items.Key(l.len() - 1)
 	if !l.items.Set(i, item) { // the last item took its place
 		l.index[last] = i
@@ -303,7 +304,7 @@ func (r *Reflector[T]) readPage(g *watchdog, opts source.ListOptions[T]) (n int,
 		arrived()
 		r.skipItem(e)
 	}
-	result, err = r.callList(g.ctx, opts, func(item T) error {
+	result, err = r.callList(g.ctx, opts, func(item intake.Received[T]) error {
 		arrived()
 		r.list.add(item)
 		r.status.gathered.Store(int64(r.list.len()))
@@ -312,18 +313,10 @@ func (r *Reflector[T]) readPage(g *watchdog, opts source.ListOptions[T]) (n int,
 	return n, result, err
 }
 
-// callList calls Source.List and turns a panic into an error.
-func (r *Reflector[T]) callList(ctx context.Context, opts source.ListOptions[T], each func(T) error) (result source.ListResult, err error) {
-	defer r.status.recoverSource(&err)
-	return r.opts.Source.List(ctx, opts, each)
-}
-
 // listOptions returns the options for the next page. A list at a version has no limit: servers serve it from their
 // cache, whereas a limit would make them read from etcd.
 func (r *Reflector[T]) listOptions() source.ListOptions[T] {
-	opts := source.ListOptions[T]{
-		Previous: r.previous(), Decode: r.opts.Decode, NoSharing: r.opts.NoSharing, Continue: r.list.token, Limit: r.opts.PageSize,
-	}
+	opts := source.ListOptions[T]{Continue: r.list.token, Limit: r.opts.PageSize}
 	if opts.Continue == "" && r.knowsVersion() {
 		opts.ResourceVersion = object.MaxResourceVersion(r.last, r.status.lead.newest())
 		opts.ResourceVersionMatch = string(metav1.ResourceVersionMatchNotOlderThan)
@@ -387,7 +380,7 @@ func (r *Reflector[T]) replace(version string) {
 	if again {
 		r.status.relists.Add(1)
 	}
-	r.opts.Sink.Replace(items.Collection(), version)
+	r.holder.Replace(items.Collection(), version)
 	r.publishSkipped()
 	if r.unproven() {
 		r.last = "" // events may have brought it to the version of some object

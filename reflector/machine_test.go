@@ -31,6 +31,7 @@ var (
 type scripted struct {
 	name    string
 	opts    reflector.Options[thing]
+	hooks   reflector.Hooks[thing]
 	answers []answer
 	want    string
 }
@@ -39,7 +40,7 @@ func runScripts(t *testing.T, tests []scripted) {
 	t.Helper()
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := &script{answers: tt.answers}
+			s := &script{answers: tt.answers, hooks: tt.hooks}
 			tt.opts.WatchTimeout = time.Hour // no script sees a watch time out, whatever time it is given at random
 			play(t, s, tt.opts, 6*time.Minute)
 			want := strings.Fields(tt.want)

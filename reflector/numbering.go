@@ -1,6 +1,9 @@
 package reflector
 
-import "github.com/tidings/tidings/object"
+import (
+	"github.com/tidings/tidings/internal/intake"
+	"github.com/tidings/tidings/object"
+)
 
 const (
 	// maxStrangers limits how many strangers are remembered. One proves as much as many.
@@ -23,10 +26,10 @@ type numbering struct {
 // isStranger reports whether an event is older than the watch although the sink does not have the
 // object, and remembers it.
 func (r *Reflector[T]) isStranger(key object.Key, version string) bool {
-	if r.opts.Held == nil || r.unproven() || !object.OlderResourceVersion(version, r.stream.from) {
+	if r.opts.Previous == nil || r.unproven() || !object.OlderResourceVersion(version, r.stream.from) {
 		return false
 	}
-	if _, held := r.held(key); held {
+	if _, held := r.holder.Held(key); held {
 		return false
 	}
 	if r.numbering.strangers == nil {
@@ -39,12 +42,12 @@ func (r *Reflector[T]) isStranger(key object.Key, version string) bool {
 }
 
 // isListed reports whether a listed object is a stranger, and in a state from before the watch that brought it began.
-func (r *Reflector[T]) isListed(o T) (stranger bool) {
+func (r *Reflector[T]) isListed(o intake.Received[T]) (stranger bool) {
 	if len(r.numbering.strangers) == 0 {
 		return false
 	}
-	from, ok := r.numbering.strangers[object.KeyOf(o)]
-	return ok && object.OlderResourceVersion(o.GetResourceVersion(), from)
+	from, ok := r.numbering.strangers[o.Key()]
+	return ok && object.OlderResourceVersion(o.Version(), from)
 }
 
 // listContradicts reports whether the gathered list shows that the history is another one than

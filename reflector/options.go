@@ -1,7 +1,6 @@
 package reflector
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -34,22 +33,14 @@ type Sink[T object.Object] interface {
 
 // Options configures a Reflector. All fields except Source and Sink are optional.
 type Options[T object.Object] struct {
+	// Source lists and watches. If it has a method Unnumbered() bool that returns true, it does not number states, as
+	// fake clients do not: versions prove nothing from the start; see Status.UnprovenVersions.
 	Source source.ListerWatcher[T]
 	Sink   Sink[T]
-	// Previous returns the object that the sink holds under a key; see source.Previous. It need not
-	// return every object. If it is nil, nothing is reused.
+	// Previous returns the object that the sink holds under a key; see source.Previous. It is also used to keep the
+	// states of objects that cannot be decoded, and to find out whether the server went back in time. If it is nil,
+	// nothing is reused.
 	Previous source.Previous[T]
-	// Decode decodes in place of the source; see source.Decode. It may be nil.
-	Decode source.Decode[T]
-	// Held is like Previous but must return every object: it is used to keep the states of objects
-	// that cannot be decoded, and to find out whether the server went back in time. Nil means
-	// Previous.
-	Held source.Previous[T]
-	// NewGatherer returns a Gatherer for a list of about n objects. Nil means the function NewGatherer.
-	NewGatherer func(n int) Gatherer[T]
-	// Unnumbered says that the source does not number states, as fake clients do: versions prove
-	// nothing from the start; see Status.UnprovenVersions.
-	Unnumbered bool
 	// NoSharing says that the sink writes to the objects it gets; see source.ListOptions.
 	NoSharing bool
 
@@ -67,16 +58,6 @@ type Options[T object.Object] struct {
 	// Peers is shared with the other reflectors of the same server; nil if there are none.
 	Peers *Peers
 
-	// Resume is called before the first request and returns what the sink already holds, if
-	// anything: the reflector then begins with a watch from there, after checking that the server
-	// has reached that version and has the same history. An error counts as a failed request, after
-	// which Resume is called again. It may be nil.
-	Resume func(ctx context.Context) (Contents, error)
-	// OnResume is called when a watch has been opened after Resume, unless the sink has had a list
-	// since. recent is the server's most recent version at the preceding check; "" if versions
-	// cannot be compared or the check was rejected. The server may still report on the watch that
-	// its version has expired. The context ends with the watch. It may be nil.
-	OnResume func(watch context.Context, recent string)
 	// DisableWatchList fetches every collection with paged lists.
 	DisableWatchList bool
 	// PageSize is the maximum number of objects in a page of a list; default 500.
@@ -91,19 +72,6 @@ type Options[T object.Object] struct {
 	Backoff Backoff
 	// Seed makes random choices (backoff, watch timeouts) repeatable; 0 means a random seed.
 	Seed uint64
-}
-
-// Contents describes what a sink holds before the reflector begins.
-type Contents struct {
-	// ResourceVersion is the version that the contents are current to. With "" and "0" the
-	// reflector begins with a list.
-	ResourceVersion string
-	// Newest is the key of the most recently changed object, if there is one. The server's state of
-	// it shows whether the server was restored from a backup without that change, and has passed
-	// the version since.
-	Newest object.Key
-	// List makes the reflector begin with a list nevertheless, which must not be older than ResourceVersion.
-	List bool
 }
 
 // Backoff says how long to wait after failures: Min after the first, Factor times longer after each
@@ -131,20 +99,12 @@ func (o Options[T]) withDefaults() (Options[T], error) {
 	switch {
 	case o.Source == nil:
 		return o, errors.New("reflector: Options.Source is missing")
-	case o.Sink == nil:
-		return o, errors.New("reflector: Options.Sink is missing")
 	case o.PageSize < 0 || o.WatchTimeout < 0 || o.StallTimeout < 0:
 		return o, fmt.Errorf("reflector: PageSize %d, WatchTimeout %v, StallTimeout %v: none may be negative",
 			o.PageSize, o.WatchTimeout, o.StallTimeout)
 	}
 	if o.Name == "" {
 		o.Name = o.Resource.GroupResource().String()
-	}
-	if o.Held == nil {
-		o.Held = o.Previous
-	}
-	if o.NewGatherer == nil {
-		o.NewGatherer = NewGatherer[T]
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

@@ -14,6 +14,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/reflector"
 	"github.com/tidings/tidings/source"
@@ -93,31 +94,38 @@ type countedGatherer struct {
 	closed int
 }
 
-func (g *countedGatherer) Key(i int) object.Key                 { return object.KeyOf(g.Items[i]) }
-func (g *countedGatherer) Version(i int) string                 { return g.Items[i].ResourceVersion }
-func (g *countedGatherer) Add(o thing) bool                     { g.Items = append(g.Items, o); return true }
-func (g *countedGatherer) Set(i int, o thing) bool              { g.Items[i] = o; return true }
+func (g *countedGatherer) Key(i int) object.Key { return object.KeyOf(g.Items[i]) }
+func (g *countedGatherer) Version(i int) string { return g.Items[i].ResourceVersion }
+func (g *countedGatherer) Set(i int, r intake.Received[thing]) bool {
+	g.Items[i] = r.Object
+	return true
+}
 func (g *countedGatherer) Remove(i int)                         { g.Items = slices.Delete(g.Items, i, i+1) }
 func (g *countedGatherer) Truncate(n int)                       { g.Items = g.Items[:n] }
 func (g *countedGatherer) Collection() object.Collection[thing] { return g.Items }
 func (g *countedGatherer) Close()                               { g.closed++ }
 
+func (g *countedGatherer) Add(r intake.Received[thing]) bool {
+	g.Items = append(g.Items, r.Object)
+	return true
+}
+
 // TestGatherersAreClosed once each: those that were handed over, those that were abandoned, and the
 // one in progress at the end.
 func TestGatherersAreClosed(t *testing.T) {
 	var made []*countedGatherer
-	opts := reflector.Options[thing]{NewGatherer: func(int) reflector.Gatherer[thing] {
+	gather := func(int) intake.Gathering[thing] {
 		made = append(made, new(countedGatherer))
 		return made[len(made)-1]
-	}}
-	s := &script{answers: []answer{
+	}
+	s := &script{hooks: reflector.Hooks[thing]{Gather: gather}, answers: []answer{
 		stream(got(added("a@1")), end(io.ErrUnexpectedEOF)),
 		stream(got(added("a@1"), initialEnd("5")), read{after: time.Minute, err: errExpired}),
 		failed(errInvalid), page("9", "1", "a@1", "b@2"), failed(errMissing),
 		page("9", "1", "a@1", "b@2"), page("9", "", "c@3"), stream(read{after: time.Minute, err: errExpired}),
 		page("9", "1", "a@1", "b@2"), {hang: true},
 	}}
-	play(t, s, opts, 10*time.Minute)
+	play(t, s, reflector.Options[thing]{}, 10*time.Minute)
 	for i, g := range made {
 		if g.closed != 1 {
 			t.Errorf("gatherer %d of %d was closed %d times", i, len(made), g.closed)
@@ -154,8 +162,8 @@ func TestEmptyPages(t *testing.T) {
 func TestAnswersEndRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked []context.Context
-		r, err := reflector.New(reflector.Options[thing]{
-			Sink: newReplica(t), Seed: 7, Resume: from("40"),
+		r, err := reflector.NewHooked(reflector.Options[thing]{
+			Sink: newReplica(t), Seed: 7,
 			Source: source.Funcs[thing]{
 				ListFunc: func(ctx context.Context, _ source.ListOptions[thing], _ func(thing) error) (source.ListResult, error) {
 					asked = append(asked, ctx)
@@ -166,7 +174,7 @@ func TestAnswersEndRequests(t *testing.T) {
 					return nil, errInternal
 				},
 			},
-		})
+		}, from("40"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
 )
@@ -59,13 +60,15 @@ func (p Phase) String() string {
 // The fields below are the machine's state; what other goroutines may see of it is copied to
 // status.
 type Reflector[T object.Object] struct {
-	opts   Options[T] // with defaults
-	status counters
-	retry  retry       // how long to wait before a request
-	logged logThrottle // what was logged, and when
+	opts     Options[T] // with defaults
+	holder   intake.Holder[T]
+	decoding decodingSource[T] // opts.Source, if its objects are decoded by the holder
+	status   counters
+	retry    retry       // how long to wait before a request
+	logged   logThrottle // what was logged, and when
 
 	phase Phase
-	// resume makes Starting call Options.Resume and continue from its contents.
+	// resume makes Starting ask the holder where to continue.
 	resume bool
 	// resumed is set from then on until the sink gets a list. newest is Contents.Newest, recent the
 	// server's version at the last check.
@@ -97,7 +100,11 @@ type Reflector[T object.Object] struct {
 	skipped skipped[T]
 	list    list[T]      // what has been gathered in WatchListing or Listing
 	stream  *watching[T] // open in WatchListing and Watching; nil if it has yet to be opened
-	buf     []source.Event[T]
+	// buf has the events of a batch. Those of a source that decodes by itself come through plain.
+	buf     []event[T]
+	plain   []source.Event[T]
+	arrived func(source.Event[T], intake.Received[T]) // eventArrived
+	changes []intake.Change[T]                        // of the batch that is being delivered
 }
 
 // pause is the wait of BackingOff.
@@ -109,18 +116,31 @@ type pause struct {
 
 // New returns a reflector that has not started. The error says which option is invalid.
 func New[T object.Object](opts Options[T]) (*Reflector[T], error) {
+	if opts.Sink == nil {
+		return nil, errors.New("reflector: Options.Sink is missing")
+	}
+	return NewHolding(opts, sinkHolder[T]{intake.Previous[T](opts.Previous), opts.Sink})
+}
+
+// NewHolding is New for this module's engine: the holder takes the place of Options.Sink. Options.Previous must be set.
+func NewHolding[T object.Object](opts Options[T], holder intake.Holder[T]) (*Reflector[T], error) {
 	opts, err := opts.withDefaults()
 	if err != nil {
 		return nil, err
 	}
 	r := &Reflector[T]{
-		opts:  opts,
-		retry: newRetry(opts.Backoff, opts.Peers, rand.New(rand.NewPCG(opts.Seed, 0))), resume: opts.Resume != nil,
+		opts: opts, holder: holder, resume: true,
+		retry: newRetry(opts.Backoff, opts.Peers, rand.New(rand.NewPCG(opts.Seed, 0))),
 	}
-	r.list = list[T]{gatherer: opts.NewGatherer, isStranger: r.isListed}
+	if src, ok := opts.Source.(decodingSource[T]); ok && src.Self() == any(opts.Source) {
+		r.decoding = src
+	}
+	r.arrived = r.eventArrived
+	r.list = list[T]{gather: holder.Gather, isStranger: r.isListed}
 	r.status.epoch = time.Now()
 	r.status.paged.Store(opts.DisableWatchList)
-	r.status.unproven.Store(opts.Unnumbered)
+	unnumbered, ok := opts.Source.(interface{ Unnumbered() bool })
+	r.status.unproven.Store(ok && unnumbered.Unnumbered())
 	return r, nil
 }
 
@@ -180,8 +200,7 @@ func (r *Reflector[T]) Step(ctx context.Context) error {
 
 // start picks how to get the collection.
 func (r *Reflector[T]) start(ctx context.Context) {
-	if r.resume {
-		r.askResume(ctx)
+	if r.resume && !r.askResume(ctx) {
 		return
 	}
 	if r.status.lists.Load() > 0 && !r.listMethod.tryLists {
@@ -207,23 +226,24 @@ func (r *Reflector[T]) start(ctx context.Context) {
 	}
 }
 
-// askResume calls Options.Resume to find out where to begin.
-func (r *Reflector[T]) askResume(ctx context.Context) {
-	held, err := r.opts.Resume(ctx)
+// askResume asks the holder where to begin, and reports whether that is with a list.
+func (r *Reflector[T]) askResume(ctx context.Context) (list bool) {
+	held, err := r.holder.Resume(ctx)
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
 		r.fail(err, Starting)
 	case isUnset(held.ResourceVersion):
-		r.resume = false
+		r.resume, list = false, true
 	case held.List:
-		r.resume = false
+		r.resume, list = false, true
 		r.advance(held.ResourceVersion)
 	default:
 		r.resume, r.resumed, r.newest = false, true, held.Newest
 		r.advance(held.ResourceVersion)
 		r.enter(Checking)
 	}
+	return list
 }
 
 func (r *Reflector[T]) enter(p Phase) {
@@ -304,8 +324,8 @@ func (r *Reflector[T]) noteContact() {
 	}
 }
 
-// Seen records that the sink has got objects up to version from a list that was abandoned, so that
-// the next list must not be older. It is to be called in a Gatherer's Close.
+// Seen records that the sink has got objects up to version from a list that was abandoned, so that the next list must
+// not be older. It is for this module's engine.
 func (r *Reflector[T]) Seen(version string) { r.advance(version) }
 
 // advance records that the sink has everything up to version.

@@ -164,7 +164,8 @@ func TestStatusAfterARetry(t *testing.T) {
 // A watch that resumes from a file makes the reflector synced without any list.
 func TestStatusOfAResumedWatch(t *testing.T) {
 	s := &script{answers: []answer{page("41", ""), stream()}}
-	status := play(t, s, reflector.Options[thing]{Resume: from("40")}, time.Second)
+	s.hooks = from("40")
+	status := play(t, s, reflector.Options[thing]{}, time.Second)
 	if status.SyncedSince.Sub(s.start) != 0 || status.Lists != 0 || status.Phase != reflector.Watching {
 		t.Errorf("synced since %v, %d lists, %v", status.SyncedSince, status.Lists, status.Phase)
 	}
@@ -251,7 +252,7 @@ func TestProblem(t *testing.T) {
 func TestStatusVersions(t *testing.T) {
 	for _, version := range []string{"1", "007", "abc", "+5", "18446744073709551615", "18446744073709551616", ""} {
 		s := &script{}
-		r, err := reflector.New(reflector.Options[thing]{Source: s, Sink: s, Resume: from(version)})
+		r, err := reflector.NewHooked(reflector.Options[thing]{Source: s, Sink: s}, from(version))
 		if err == nil {
 			err = r.Step(t.Context())
 		}
@@ -337,7 +338,7 @@ func newSteady(tb testing.TB, batch int) (*steady, *reflector.Reflector[thing]) 
 	for i := range 1 << 16 {
 		s.versions = append(s.versions, strconv.Itoa(1000+i))
 	}
-	r, err := reflector.New(reflector.Options[thing]{Source: s, Sink: s, Resume: from("1")})
+	r, err := reflector.NewHooked(reflector.Options[thing]{Source: s, Sink: s}, from("1"))
 	if err != nil {
 		tb.Fatal(err)
 	}

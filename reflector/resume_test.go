@@ -10,25 +10,26 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/reflector"
 )
 
 // resumeTwice fails once and then returns a version.
-func resumeTwice(version string) func(context.Context) (reflector.Contents, error) {
+func resumeTwice(version string) reflector.Hooks[thing] {
 	calls := 0
-	return func(context.Context) (reflector.Contents, error) {
+	return reflector.Hooks[thing]{Resume: func(context.Context) (intake.Contents, error) {
 		if calls++; calls == 1 {
-			return reflector.Contents{}, errors.New("nobody knows the cluster")
+			return intake.Contents{}, errors.New("nobody knows the cluster")
 		}
-		return reflector.Contents{ResourceVersion: version}, nil
-	}
+		return intake.Contents{ResourceVersion: version}, nil
+	}}
 }
 
 func TestResume(t *testing.T) {
 	runScripts(t, []scripted{{
 		name:    "what fails is asked again before anything else",
-		opts:    reflector.Options[thing]{Resume: resumeTwice("40")},
+		hooks:   resumeTwice("40"),
 		answers: []answer{page("41", ""), stream(got(added("a@41"))), stream()},
 		want: `
 			0s error protocol in starting, attempt 1
@@ -37,15 +38,15 @@ func TestResume(t *testing.T) {
 			800ms add Added a@41 @41`,
 	}, {
 		name:    "nothing to resume from",
-		opts:    reflector.Options[thing]{Resume: from("")},
+		hooks:   from(""),
 		answers: []answer{stream(got(added("a@1"), initialEnd("5")))},
 		want: `
 			0s watchlist ""
 			0s replace [a@1] @5`,
 	}, {
 		name: "a list is to come first: a replica that is behind is refused",
-		opts: reflector.Options[thing]{Resume: func(context.Context) (reflector.Contents, error) {
-			return reflector.Contents{ResourceVersion: "40", List: true}, nil
+		hooks: reflector.Hooks[thing]{Resume: func(context.Context) (intake.Contents, error) {
+			return intake.Contents{ResourceVersion: "40", List: true}, nil
 		}},
 		answers: []answer{stream(got(added("a@30"), initialEnd("35"))), stream(got(added("a@30"), added("b@41"), initialEnd("41")))},
 		want: `
@@ -55,7 +56,7 @@ func TestResume(t *testing.T) {
 			800ms replace [a@30 b@41] @41`,
 	}, {
 		name:    "the stream says that the version has expired",
-		opts:    reflector.Options[thing]{Resume: from("40")},
+		hooks:   from("40"),
 		answers: []answer{page("50", ""), stream(end(errExpired)), stream(got(added("a@1"), initialEnd("50")))},
 		want: `
 			0s list "" limit=1 token=""
@@ -69,12 +70,13 @@ func TestResume(t *testing.T) {
 // OnResume is called for watches after Resume, and not for those after a list.
 func TestOnResume(t *testing.T) {
 	var recent []string
-	opts := reflector.Options[thing]{Resume: from("40"), OnResume: func(_ context.Context, version string) { recent = append(recent, version) }}
 	s := &script{answers: []answer{
 		page("50", ""), stream(end(errInternal)), stream(end(errExpired)),
 		stream(got(added("a@1"), initialEnd("50")), end(errInternal)), stream(),
 	}}
-	play(t, s, opts, time.Minute)
+	s.hooks = from("40")
+	s.hooks.OnResume = func(_ context.Context, version string) { recent = append(recent, version) }
+	play(t, s, reflector.Options[thing]{}, time.Minute)
 	if want := []string{"50", "50"}; !slices.Equal(recent, want) {
 		t.Errorf("told of %q, want %q\n%s", recent, want, strings.Join(s.lines, "\n"))
 	}
@@ -82,9 +84,9 @@ func TestOnResume(t *testing.T) {
 
 // TestWitness resumes with an object that shows whether the server's history is the same.
 func TestWitness(t *testing.T) {
-	held := func(context.Context) (reflector.Contents, error) {
-		return reflector.Contents{ResourceVersion: "40", Newest: object.Key{Name: "a"}}, nil
-	}
+	held := reflector.Hooks[thing]{Resume: func(context.Context) (intake.Contents, error) {
+		return intake.Contents{ResourceVersion: "40", Newest: object.Key{Name: "a"}}, nil
+	}}
 	const asked = `
 			0s list "" limit=1 token="" only=a`
 	const watched, listed = asked + `
@@ -112,8 +114,8 @@ func TestWitness(t *testing.T) {
 			0s watch "40"`, []answer{failed(apierrors.NewBadRequest("field label not supported")), page("50", "", "x@7"), stream()}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := &script{answers: tt.answers, held: map[object.Key]thing{{Name: "a"}: obj("a@40")}}
-			play(t, s, reflector.Options[thing]{Resume: held, WatchTimeout: time.Hour}, time.Minute)
+			s := &script{answers: tt.answers, hooks: held, held: map[object.Key]thing{{Name: "a"}: obj("a@40")}}
+			play(t, s, reflector.Options[thing]{WatchTimeout: time.Hour}, time.Minute)
 			if got := strings.Join(s.lines, "\n"); !slices.Equal(strings.Fields(got), strings.Fields(tt.want)) {
 				t.Errorf("got\n%s\nwant%s", got, tt.want)
 			}

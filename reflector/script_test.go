@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/reflector"
 	"github.com/tidings/tidings/source"
@@ -89,6 +90,7 @@ func end(err error) read          { return read{err: err} }
 // all requests, and, as the sink, everything that it receives.
 type script struct {
 	answers []answer
+	hooks   reflector.Hooks[thing]
 	start   time.Time
 	held    map[object.Key]thing
 	onTold  func() // called whenever the sink is told something
@@ -276,7 +278,7 @@ func playWith(t *testing.T, s *script, opts reflector.Options[thing], duration t
 	if opts.Backoff == (reflector.Backoff{}) {
 		opts.Backoff = reflector.Backoff{Jitter: -1, Factor: 2}
 	}
-	r, err := reflector.New(opts)
+	r, err := reflector.NewHooked(opts, s.hooks)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -300,10 +302,10 @@ func playWith(t *testing.T, s *script, opts reflector.Options[thing], duration t
 }
 
 // from resumes from a version.
-func from(version string) func(context.Context) (reflector.Contents, error) {
-	return func(context.Context) (reflector.Contents, error) {
-		return reflector.Contents{ResourceVersion: version}, nil
-	}
+func from(version string) reflector.Hooks[thing] {
+	return reflector.Hooks[thing]{Resume: func(context.Context) (intake.Contents, error) {
+		return intake.Contents{ResourceVersion: version}, nil
+	}}
 }
 
 // clean is a clean end after d.

@@ -119,7 +119,7 @@ func (r *Reflector[T]) watchTimeLeft() time.Duration {
 }
 
 // extendWatch extends the time of a watch that has delivered a batch.
-func (r *Reflector[T]) extendWatch(batch []source.Event[T]) {
+func (r *Reflector[T]) extendWatch(batch []event[T]) {
 	if r.stream == nil {
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
 )
@@ -177,9 +178,9 @@ func (r *Reflector[T]) keepSkipped() {
 			r.skipped.objects[key] = entry
 		}
 		_, gathered := r.list.index[key]
-		if held, ok := r.held(key); ok && !gathered {
+		if held, ok := r.holder.Held(key); ok && !gathered {
 			r.list.begin()
-			r.list.items.Add(held)
+			r.list.items.Add(intake.Received[T]{Object: held})
 		}
 	}
 	r.announceSkipped()
@@ -188,18 +189,10 @@ func (r *Reflector[T]) keepSkipped() {
 		"skipped", len(r.skipped.objects), "first", first.Err)
 }
 
-// held returns the sink's object with this key.
-func (r *Reflector[T]) held(key object.Key) (obj T, ok bool) {
-	if r.opts.Held == nil {
-		return obj, false
-	}
-	return r.opts.Held(key)
-}
-
 // skipEvent skips an event of a watch that cannot be decoded. A deletion still deletes the last
 // known state. An event that is older than that state, which a server may repeat, says nothing
 // about the object.
-func (r *Reflector[T]) skipEvent(b *changes[T], ev source.Event[T], left int) {
+func (r *Reflector[T]) skipEvent(b *changes[T], ev source.Event[T]) {
 	e, keyed := objectError(ev.Err)
 	r.reportInvalid(ev.Err, keyed)
 	if !keyed {
@@ -213,7 +206,8 @@ func (r *Reflector[T]) skipEvent(b *changes[T], ev source.Event[T], left int) {
 	case e.Event == source.Deleted:
 		r.skipped.clear(e.Key, e.ResourceVersion)
 		if held {
-			b.add(object.Delta[T]{Key: e.Key, Object: obj, Type: object.Deleted, FinalStateUnknown: true}, left)
+			gone := object.Delta[T]{Key: e.Key, Object: obj, Type: object.Deleted, FinalStateUnknown: true}
+			b.changes = append(b.changes, intake.Change[T]{Delta: gone})
 		}
 	default:
 		r.skipped.add(e.Key, e)
@@ -223,12 +217,18 @@ func (r *Reflector[T]) skipEvent(b *changes[T], ev source.Event[T], left int) {
 // lastState returns the last known state of an object: from the same batch, or else from the sink.
 // It is not ok if there is none.
 func (r *Reflector[T]) lastState(b *changes[T], key object.Key) (obj T, ok bool) {
-	for _, d := range slices.Backward(b.deltas) {
-		if d.Key == key {
-			return d.Object, d.Type != object.Deleted
+	for _, c := range slices.Backward(b.changes) {
+		switch {
+		case c.Key != key:
+		case c.Type == object.Deleted:
+			return obj, false
+		case c.Unchanged:
+			return r.holder.Held(key)
+		default:
+			return c.Object, true
 		}
 	}
-	return r.held(key)
+	return r.holder.Held(key)
 }
 
 // lostEvents records whether the sink is missing an event whose object cannot be identified, which

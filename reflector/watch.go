@@ -10,6 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
 )
@@ -69,7 +70,6 @@ func (w *watching[T]) proven(now time.Time) bool { return w.gotNews || now.Sub(w
 func (r *Reflector[T]) openStream(ctx context.Context, opts source.WatchOptions[T]) error {
 	now, low := time.Now(), r.opts.WatchTimeout
 	opts.Timeout = low + time.Duration(r.retry.rand.Float64()*float64(low))
-	opts.Previous, opts.Decode, opts.NoSharing = r.previous(), r.opts.Decode, r.opts.NoSharing
 	w := &watching[T]{watchdog: newWatchdog(ctx, r.deafness.stretch(r.opts.StallTimeout)), opened: now, since: now, timeout: opts.Timeout}
 	w.from, w.silentSince = r.last, now
 	if opts.SendInitialEvents {
@@ -103,12 +103,6 @@ func (r *Reflector[T]) openStream(ctx context.Context, opts source.WatchOptions[
 	return nil
 }
 
-// callWatch calls Source.Watch and turns a panic into an error.
-func (r *Reflector[T]) callWatch(ctx context.Context, opts source.WatchOptions[T]) (stream source.Stream[T], err error) {
-	defer r.status.recoverSource(&err)
-	return r.opts.Source.Watch(ctx, opts)
-}
-
 // closeStream closes the stream, if there is one.
 func (r *Reflector[T]) closeStream() {
 	w := r.stream
@@ -125,19 +119,6 @@ func (r *Reflector[T]) closeStream() {
 	defer r.status.recoverAndCount()
 	w.Close() // the error does not matter, since the stream is abandoned
 }
-
-// read waits for the next events, which are valid until release. It turns a panic in the source into an error.
-func (r *Reflector[T]) read() (batch []source.Event[T], err error) {
-	defer r.status.recoverSource(&err)
-	r.buf, err = r.stream.Next(r.buf[:0])
-	if err != nil {
-		err = r.stream.explain(err)
-	}
-	return r.buf, err
-}
-
-// release clears the buffer, so that it does not keep objects in memory.
-func (r *Reflector[T]) release() { clear(r.buf) }
 
 // watch opens a watch, or hands its next events to the sink.
 func (r *Reflector[T]) watch(ctx context.Context) {
@@ -162,8 +143,8 @@ func (r *Reflector[T]) openWatch(ctx context.Context) {
 		return
 	}
 	r.synced()
-	if r.resumed && r.opts.OnResume != nil {
-		r.opts.OnResume(r.stream.ctx, r.recent)
+	if r.resumed {
+		r.holder.OnResume(r.stream.ctx, r.recent)
 	}
 	switch {
 	case r.failedWatches == 0:
@@ -174,7 +155,7 @@ func (r *Reflector[T]) openWatch(ctx context.Context) {
 }
 
 // deliver hands a batch to the sink and then records the progress.
-func (r *Reflector[T]) deliver(batch []source.Event[T]) {
+func (r *Reflector[T]) deliver(batch []event[T]) {
 	if len(batch) == 0 {
 		return
 	}
@@ -183,15 +164,16 @@ func (r *Reflector[T]) deliver(batch []source.Event[T]) {
 		r.stream.historyConfirmed.Store(true)
 	}
 	r.extendWatch(batch)
-	b := changes[T]{version: r.last}
+	b := changes[T]{version: r.last, changes: slices.Grow(r.changes[:0], len(batch))}
 	for i := range batch {
-		r.translate(&b, &batch[i], len(batch)-i)
+		r.translate(&b, &batch[i])
 	}
-	r.status.events.Add(uint64(len(b.deltas))) // before the changes can be seen
+	defer r.keepRoom(b.changes)
+	r.status.events.Add(uint64(len(b.changes))) // before the changes can be seen
 	r.status.bookmarks.Add(uint64(b.bookmarks))
 	r.announceSkipped()
-	if len(b.deltas) > 0 || b.bookmarks > 0 {
-		r.opts.Sink.Add(b.deltas, b.version)
+	if len(b.changes) > 0 || b.bookmarks > 0 {
+		r.holder.Change(b.changes, b.version)
 	}
 	r.publishSkipped()
 	if b.lost {
@@ -213,34 +195,45 @@ func (r *Reflector[T]) deliver(batch []source.Event[T]) {
 	}
 }
 
-// reachesLast reports whether a batch shows that the server's history reaches last: a server that
-// was restored from a backup may send what is older than that.
-func (r *Reflector[T]) reachesLast(batch []source.Event[T]) bool {
-	return slices.ContainsFunc(batch, func(ev source.Event[T]) bool { return !r.behind(ev.ResourceVersion) })
+// maxKeptChanges bounds the room for changes that is kept for the next batch: most are small.
+const maxKeptChanges = 64
+
+// keepRoom keeps the room of delivered changes for the next ones.
+func (r *Reflector[T]) keepRoom(delivered []intake.Change[T]) {
+	if r.changes = nil; cap(delivered) <= maxKeptChanges {
+		clear(delivered)
+		r.changes = delivered
+	}
 }
 
-// changes is a batch for the sink.
+// reachesLast reports whether a batch shows that the server's history reaches last: a server that
+// was restored from a backup may send what is older than that.
+func (r *Reflector[T]) reachesLast(batch []event[T]) bool {
+	return slices.ContainsFunc(batch, func(ev event[T]) bool { return !r.behind(ev.ResourceVersion) })
+}
+
+// changes is a batch for the holder.
 type changes[T object.Object] struct {
-	deltas    []object.Delta[T]
+	changes   []intake.Change[T]
 	version   string
 	bookmarks int
 	lost      bool // there was an event whose object cannot be identified
 	strange   bool // there was a stranger
 }
 
-// translate adds an event to a batch; left is how many events remain, including this one.
-func (r *Reflector[T]) translate(b *changes[T], ev *source.Event[T], left int) {
+// translate adds an event to a batch.
+func (r *Reflector[T]) translate(b *changes[T], ev *event[T]) {
 	switch ev.Type {
 	case source.Added:
-		r.change(b, object.Added, ev.Object, left)
+		r.change(b, object.Added, ev)
 	case source.Modified:
-		r.change(b, object.Updated, ev.Object, left)
+		r.change(b, object.Updated, ev)
 	case source.Deleted:
-		r.change(b, object.Deleted, ev.Object, left)
+		r.change(b, object.Deleted, ev)
 	case source.Bookmark:
 		b.bookmarks++
 	default:
-		r.skipEvent(b, *ev, left)
+		r.skipEvent(b, ev.Event)
 		return // its version is not reliable
 	}
 	w := r.stream
@@ -249,19 +242,15 @@ func (r *Reflector[T]) translate(b *changes[T], ev *source.Event[T], left int) {
 	}
 }
 
-// change adds a delta to a batch. The first one allocates room for all remaining ones.
-func (r *Reflector[T]) change(b *changes[T], t object.DeltaType, obj T, left int) {
-	key := object.KeyOf(obj)
-	r.skipped.clear(key, obj.GetResourceVersion())
-	b.strange = b.strange || t != object.Deleted && r.isStranger(key, obj.GetResourceVersion())
-	b.add(object.Delta[T]{Key: key, Object: obj, Type: t}, left)
-}
-
-func (b *changes[T]) add(d object.Delta[T], left int) {
-	if b.deltas == nil {
-		b.deltas = make([]object.Delta[T], 0, left)
-	}
-	b.deltas = append(b.deltas, d)
+// change adds a change to a batch.
+func (r *Reflector[T]) change(b *changes[T], t object.DeltaType, ev *event[T]) {
+	o := ev.received()
+	key, version := o.Key(), o.Version()
+	r.skipped.clear(key, version)
+	b.strange = b.strange || t != object.Deleted && r.isStranger(key, version)
+	b.changes = append(b.changes, intake.Change[T]{
+		Delta: object.Delta[T]{Key: key, Object: ev.Object, Type: t}, State: ev.state, Unchanged: ev.unchanged,
+	})
 }
 
 // watchEnded picks the next phase after a watch that could not be opened, or has ended.

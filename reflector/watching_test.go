@@ -256,7 +256,7 @@ func TestWatching(t *testing.T) {
 			1m0s add nothing @13`,
 	}, {
 		name:    "a warm start watches from its version, if the server has it",
-		opts:    reflector.Options[thing]{Resume: from("40")},
+		hooks:   from("40"),
 		answers: []answer{failed(syscall.ECONNREFUSED), page("40", ""), stream(got(added("a@41"))), stream()},
 		want: `
 			0s list "" limit=1 token=""
@@ -266,7 +266,7 @@ func TestWatching(t *testing.T) {
 			800ms add Added a@41 @41`,
 	}, {
 		name:    "a warm start from a version that is too old",
-		opts:    reflector.Options[thing]{Resume: from("40")},
+		hooks:   from("40"),
 		answers: []answer{page("50", ""), failed(errExpired), stream(got(added("a@1"), initialEnd("50")))},
 		want: `
 			0s list "" limit=1 token=""
@@ -276,7 +276,7 @@ func TestWatching(t *testing.T) {
 			0s replace [a@1] @50`,
 	}, {
 		name:    "a warm start from nonsense",
-		opts:    reflector.Options[thing]{Resume: from("nonsense")},
+		hooks:   from("nonsense"),
 		answers: []answer{failed(apierrors.NewBadRequest("invalid resource version")), stream(got(added("a@1"), initialEnd("50")))},
 		want: `
 			0s watch "nonsense"

@@ -109,7 +109,7 @@ func (r *Reflector[T]) watchList(ctx context.Context) {
 
 // gather applies initial events up to the bookmark that ends them, and then hands the collection to the sink;
 // the rest of the batch are changes.
-func (r *Reflector[T]) gather(batch []source.Event[T]) {
+func (r *Reflector[T]) gather(batch []event[T]) {
 	if len(batch) == 0 {
 		return
 	}
@@ -131,7 +131,7 @@ func (r *Reflector[T]) gather(batch []source.Event[T]) {
 			r.stream.markLive()
 			r.list.apply(ev)
 		default:
-			if err := r.skipInitial(*ev); err != nil {
+			if err := r.skipInitial(ev.Event); err != nil {
 				r.watchListFailed(err, true)
 				return
 			}
@@ -157,7 +157,7 @@ func (w *watching[T]) markLive() {
 }
 
 // initialEventsEnd completes a WatchList, whose stream continues as an ordinary watch.
-func (r *Reflector[T]) initialEventsEnd(version string, rest []source.Event[T]) {
+func (r *Reflector[T]) initialEventsEnd(version string, rest []event[T]) {
 	if !r.stream.hedge.watchListWins() {
 		return // the next read returns errListFaster
 	}

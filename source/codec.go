@@ -166,9 +166,8 @@ func (c *Codec[T]) Append(dst []byte, obj T) (out []byte, err error) {
 	return out, nil
 }
 
-// AppendReceived is like Append, for an object for which a source has called Decode with data. It
-// only copies data instead of encoding the object again, and is never lossy. The codec's encoding
-// must be protobuf.
+// AppendReceived is like Append, for an object that a server sent as this protobuf message: it only copies the message
+// instead of encoding the object again, and is never lossy. The codec's encoding must be protobuf.
 func (c *Codec[T]) AppendReceived(dst, data []byte) []byte {
 	return append(append(dst, 0, 0), data...) // an empty kind, as in objects from sources
 }

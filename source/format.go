@@ -10,8 +10,10 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/internal/redact"
 	"github.com/tidings/tidings/internal/wire"
 	"github.com/tidings/tidings/internal/wire/json"
@@ -78,32 +80,32 @@ func (c *format[T]) wireStats(sum wire.Stats) wire.Stats {
 	return sum
 }
 
-// objectReader decodes the objects of one list or watch.
+// objectReader decodes the objects of one list or watch, or has them decoded by the one who will hold them.
 type objectReader[T object.Object] struct {
 	*format[T]
 	decoder   wire.Decoder[T]
-	previous  Previous[T]
+	by        intake.Decoder[T]
+	reuse     bool // earlier states may be asked for
 	noSharing bool
-	// decodeInstead, if set, decodes objects in place of the decoder. It may call decodeNow, which
-	// uses the decoder on data, with held as the object's previous version.
-	decodeInstead Decode[T]
-	decodeNow     func(previousData []byte) (T, error)
-	data          []byte
-	held          T
+	arrived   intake.Encoded[T] // the present object
 }
 
-func (c *format[T]) newObjectReader(previous Previous[T], instead Decode[T], noSharing bool) *objectReader[T] {
+func (c *format[T]) newObjectReader(by intake.Decoder[T], reuse, noSharing bool) *objectReader[T] {
 	d := c.decoder(noSharing)
 	d.Recheck()
-	r := &objectReader[T]{format: c, decoder: d, previous: previous, noSharing: noSharing}
-	if instead != nil && c.protobuf && c.form == typedForm && len(c.scope.Trim) == 0 && !noSharing {
-		r.decodeInstead, r.decodeNow = instead, r.decodeData
-	}
+	return c.reader(d, by, reuse, noSharing)
+}
+
+func (c *format[T]) reader(d wire.Decoder[T], by intake.Decoder[T], reuse, noSharing bool) *objectReader[T] {
+	r := &objectReader[T]{format: c, decoder: d, by: by, reuse: reuse, noSharing: noSharing}
+	r.arrived.Stable = c.protobuf && c.form == typedForm
+	r.arrived.Exact = r.arrived.Stable && len(c.scope.Trim) == 0 && !noSharing
+	r.arrived.Decode = r.decode
 	return r
 }
 
 // item decodes an item of a list, or returns the caller's object if it is unchanged.
-func (r *objectReader[T]) item(data []byte) (T, error) {
+func (r *objectReader[T]) item(data []byte) (intake.Received[T], error) {
 	o, err := r.object(data)
 	if err != nil {
 		return o, r.objectError(data, 0, err)
@@ -112,16 +114,15 @@ func (r *objectReader[T]) item(data []byte) (T, error) {
 }
 
 // event decodes the object of a watch event, or returns the caller's object if it is unchanged.
-func (r *objectReader[T]) event(data []byte, t EventType) (T, error) {
+func (r *objectReader[T]) event(data []byte, t EventType) (intake.Received[T], error) {
 	raw, err := r.open(data)
 	if err == nil {
-		var o T
+		var o intake.Received[T]
 		if o, err = r.object(raw); err == nil {
 			return o, nil
 		}
 	}
-	var zero T
-	return zero, r.objectError(raw, t, err)
+	return intake.Received[T]{}, r.objectError(raw, t, err)
 }
 
 // open removes the envelope of a watch event's object, which exists in protobuf only, and checks the kind in it.
@@ -149,67 +150,44 @@ func (c *format[T]) isWanted(apiVersion, kind string) bool {
 	return kind == w.Kind && len(apiVersion) == n+1+len(w.Version) && apiVersion[:n] == w.Group && apiVersion[n] == '/' && apiVersion[n+1:] == w.Version
 }
 
-// object decodes an object without envelope, or returns the caller's object if it is unchanged.
-func (r *objectReader[T]) object(data []byte) (T, error) {
-	var held T
-	if r.previous != nil {
+// object has an object without envelope decoded, unless it is unchanged.
+func (r *objectReader[T]) object(data []byte) (intake.Received[T], error) {
+	e := &r.arrived
+	e.Data, e.Reuse = data, false
+	if r.reuse {
 		if m, ok := r.decoder.Peek(data); ok {
-			o, ok := r.previous(object.Key{Namespace: view(m.Namespace), Name: view(m.Name)})
-			switch {
-			case !ok || string(o.GetUID()) != string(m.UID):
-			case r.unchanged(o, m):
-				r.stats.reused.Add(1)
-				return o, nil
-			case !r.noSharing:
-				held = o
-			}
+			e.Reuse, e.Key = true, object.Key{Namespace: view(m.Namespace), Name: view(m.Name)}
+			e.UID, e.Version = types.UID(view(m.UID)), view(m.ResourceVersion)
 		}
 	}
-	o, err := r.decode(data, held)
-	if err != nil {
+	got, err := r.by.Decode(e)
+	e.Data = nil
+	switch {
+	case err != nil:
 		err = r.otherKind(data, err)
-	} else {
-		err = r.check(o)
+	case got.Unchanged:
+		r.stats.reused.Add(1)
+		return got, nil
+	default:
+		err = r.check(got.Object)
 	}
 	if err != nil {
-		var zero T
-		return zero, err
+		return intake.Received[T]{}, err
 	}
-	r.setKind(o)
+	r.setKind(got.Object)
 	r.stats.objects.Add(1)
-	return o, nil
+	return got, nil
 }
 
-// decode decodes an object without envelope. held is its previous version, or the zero T.
-func (r *objectReader[T]) decode(data []byte, held T) (T, error) {
-	if r.decodeInstead == nil {
-		return r.decoder.Decode(data, held)
+// decode decodes the present object: see intake.Encoded.
+func (r *objectReader[T]) decode(previous T, previousData []byte) (T, error) {
+	if r.noSharing {
+		previous, previousData = *new(T), nil
 	}
-	r.data, r.held = data, held
-	o, err := r.decodeInstead(data, held, r.decodeNow)
-	r.data, r.held = nil, *new(T)
-	if err == nil && object.IsNil(o) {
-		err = errNoObject
-	}
-	return o, err
-}
-
-var errNoObject = errors.New("Decode returned no object")
-
-// decodeData decodes the object that decodeInstead was called for.
-func (r *objectReader[T]) decodeData(previousData []byte) (T, error) {
 	if d, ok := r.decoder.(wire.Updater[T]); ok && previousData != nil {
-		return d.Update(r.data, r.held, previousData)
+		return d.Update(r.arrived.Data, previous, previousData)
 	}
-	return r.decoder.Decode(r.data, r.held)
-}
-
-// unchanged reports whether o, which has the uid of m, need not be decoded again. For typed objects
-// in protobuf an equal resource version suffices: a server always encodes an object of one version
-// the same way. Custom resources, and so their metadata, are converted and defaulted on reading, by
-// rules that can change without a new version.
-func (c *format[T]) unchanged(o T, m wire.Meta) bool {
-	return c.protobuf && c.form == typedForm && len(m.ResourceVersion) > 0 && o.GetResourceVersion() == string(m.ResourceVersion)
+	return r.decoder.Decode(r.arrived.Data, previous)
 }
 
 // view returns b as a string that shares its memory.

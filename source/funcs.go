@@ -20,7 +20,6 @@ func (f Funcs[T]) List(ctx context.Context, opts ListOptions[T], each func(T) er
 	if f.ListFunc == nil {
 		return ListResult{}, errors.New("source: Funcs has no ListFunc")
 	}
-	opts.Decode = nil // the function may modify the objects that it decodes
 	if !opts.NoSharing {
 		return f.ListFunc(ctx, opts, each)
 	}
@@ -33,7 +32,6 @@ func (f Funcs[T]) Watch(ctx context.Context, opts WatchOptions[T]) (Stream[T], e
 	if f.WatchFunc == nil {
 		return nil, errors.New("source: Funcs has no WatchFunc")
 	}
-	opts.Decode = nil // as in List
 	if !opts.NoSharing {
 		return f.WatchFunc(ctx, opts)
 	}

@@ -23,25 +23,24 @@ func (s *scriptedStream) Next(buf []source.Event[*corev1.Pod]) ([]source.Event[*
 }
 func (s *scriptedStream) Close() error { return nil }
 
-// TestFuncsAreAskedForLess: functions need not know about NoSharing and Decode, and get Previous
-// only if objects may be shared.
+// TestFuncsAreAskedForLess: functions need not know about NoSharing, and get Previous only if objects may be shared.
 func TestFuncsAreAskedForLess(t *testing.T) {
 	p := pod("a", "x")
 	failed := errors.New("failed")
 	asked := 0
-	check := func(noSharing, previous, decode bool) {
+	check := func(noSharing, previous bool) {
 		t.Helper()
-		if asked++; noSharing || decode || previous != (asked%2 == 1) {
-			t.Errorf("call %d has NoSharing %t, Previous %t, Decode %t", asked, noSharing, previous, decode)
+		if asked++; noSharing || previous != (asked%2 == 1) {
+			t.Errorf("call %d has NoSharing %t, Previous %t", asked, noSharing, previous)
 		}
 	}
 	from := source.Funcs[*corev1.Pod]{
 		ListFunc: func(_ context.Context, opts source.ListOptions[*corev1.Pod], each func(*corev1.Pod) error) (source.ListResult, error) {
-			check(opts.NoSharing, opts.Previous != nil, opts.Decode != nil)
+			check(opts.NoSharing, opts.Previous != nil)
 			return source.ListResult{}, each(p)
 		},
 		WatchFunc: func(_ context.Context, opts source.WatchOptions[*corev1.Pod]) (source.Stream[*corev1.Pod], error) {
-			check(opts.NoSharing, opts.Previous != nil, opts.Decode != nil)
+			check(opts.NoSharing, opts.Previous != nil)
 			return &scriptedStream{[]source.Event[*corev1.Pod]{
 				{Type: source.Added, Object: p}, {Type: source.Modified, Object: p}, {Type: source.Deleted, Object: p},
 				{Type: source.Bookmark}, {Type: source.Invalid, Err: failed},
@@ -49,15 +48,14 @@ func TestFuncsAreAskedForLess(t *testing.T) {
 		},
 	}
 	previous := func(object.Key) (*corev1.Pod, bool) { return nil, false }
-	decode := func([]byte, *corev1.Pod, func([]byte) (*corev1.Pod, error)) (*corev1.Pod, error) { return nil, nil }
 	for _, noSharing := range []bool{false, true} {
-		objects, _ := mustList(t, from, source.ListOptions[*corev1.Pod]{NoSharing: noSharing, Previous: previous, Decode: decode})
+		objects, _ := mustList(t, from, source.ListOptions[*corev1.Pod]{NoSharing: noSharing, Previous: previous})
 		if (objects[0] != p) != noSharing {
 			t.Errorf("NoSharing %t: the listed object is the same: %t", noSharing, objects[0] == p)
 		}
 	}
 	for _, noSharing := range []bool{false, true} {
-		stream := mustWatch(t, from, source.WatchOptions[*corev1.Pod]{NoSharing: noSharing, Previous: previous, Decode: decode})
+		stream := mustWatch(t, from, source.WatchOptions[*corev1.Pod]{NoSharing: noSharing, Previous: previous})
 		before := source.Event[*corev1.Pod]{Type: source.Added, Object: p}
 		events, err := stream.Next([]source.Event[*corev1.Pod]{before})
 		if err != io.EOF || len(events) != 6 || events[0] != before || events[4].Type != source.Bookmark || events[5].Err != failed {

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/internal/wire"
 	"github.com/tidings/tidings/object"
 )
@@ -69,6 +70,6 @@ func (c *format[T]) single(data []byte) (none T, err error) {
 		d, _ = c.newDecoder(true)
 	}
 	defer c.singles.Put(d)
-	r := &objectReader[T]{format: c, decoder: d, noSharing: true}
-	return r.object(raw)
+	r, err := c.reader(d, intake.Previous[T](nil), false, true).object(raw)
+	return r.Object, err
 }

@@ -14,6 +14,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/internal/wire"
 	"github.com/tidings/tidings/internal/wire/proto"
 	"github.com/tidings/tidings/object"
@@ -160,6 +161,19 @@ func (h *HTTP[T]) Scope() Scope { return h.scope }
 
 // List implements ListerWatcher.
 func (h *HTTP[T]) List(ctx context.Context, opts ListOptions[T], each func(T) error) (ListResult, error) {
+	return h.ListDecoded(ctx, opts, intake.Previous[T](opts.Previous), func(r intake.Received[T]) error {
+		return each(r.Object)
+	})
+}
+
+// Self returns h. This module's engine calls ListDecoded and WatchDecoded in place of List and Watch, but not of a
+// source that embeds h: that has inherited all of these, and its own List and Watch may do something else.
+func (h *HTTP[T]) Self() any { return h }
+
+// ListDecoded is List for this module's engine, which decodes the objects.
+func (h *HTTP[T]) ListDecoded(
+	ctx context.Context, opts ListOptions[T], by intake.Decoder[T], each func(intake.Received[T]) error,
+) (ListResult, error) {
 	if h.client.timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, h.client.timeout, errTimeout)
@@ -174,7 +188,7 @@ func (h *HTTP[T]) List(ctx context.Context, opts ListOptions[T], each func(T) er
 	if err != nil {
 		return ListResult{}, err
 	}
-	r := c.newObjectReader(opts.Previous, opts.Decode, opts.NoSharing)
+	r := c.newObjectReader(by, opts.Previous != nil, opts.NoSharing)
 	items := c.list(countingReader{response.Body, &h.stats.bytes})
 	for first := true; ; first = false {
 		data, err := items.Next()
@@ -190,6 +204,7 @@ func (h *HTTP[T]) List(ctx context.Context, opts ListOptions[T], each func(T) er
 		if err == io.EOF {
 			return ListResult{ResourceVersion: head.resourceVersion, Continue: head.nextPage}, nil
 		}
+		by.Begin()
 		o, err := r.item(data)
 		if err == nil {
 			err = each(o)
@@ -214,6 +229,11 @@ func (o *ListOptions[T]) skip(err error, scope Scope) error {
 // Watch implements ListerWatcher. The stream's Next returns ErrClosed after Close, and an error
 // that wraps the cause of ctx's end once ctx has ended.
 func (h *HTTP[T]) Watch(ctx context.Context, opts WatchOptions[T]) (Stream[T], error) {
+	return h.WatchDecoded(ctx, opts, intake.Previous[T](opts.Previous))
+}
+
+// WatchDecoded is Watch for this module's engine, which decodes the objects. The stream has a method NextDecoded.
+func (h *HTTP[T]) WatchDecoded(ctx context.Context, opts WatchOptions[T], by intake.Decoder[T]) (Stream[T], error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := h.limitStart(cancel)
 	response, err := h.client.get(ctx, *h.base, watchQuery(h.scope, opts), h.accept)
@@ -231,7 +251,8 @@ func (h *HTTP[T]) Watch(ctx context.Context, opts WatchOptions[T]) (Stream[T], e
 		response.Body.Close()
 		return nil, err
 	}
-	s := &stream[T]{ctx: ctx, cancel: cancel, body: response.Body, objectReader: c.newObjectReader(opts.Previous, opts.Decode, opts.NoSharing)}
+	s := &stream[T]{ctx: ctx, cancel: cancel, body: response.Body}
+	s.objectReader = c.newObjectReader(by, opts.Previous != nil, opts.NoSharing)
 	s.events, s.initial = c.events(countingReader{response.Body, &h.stats.bytes}), opts.SendInitialEvents
 	return s, nil
 }

@@ -288,27 +288,6 @@ func TestUnknownContentEncoding(t *testing.T) {
 	}
 }
 
-// TestUnchanged: an object is unchanged if it is a built-in one in protobuf with the same version.
-func TestUnchanged(t *testing.T) {
-	at := func(version string) *corev1.Pod {
-		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: version}}
-	}
-	for _, tt := range []struct {
-		protobuf   bool
-		form       form
-		held, sent string
-		want       bool
-	}{
-		{true, typedForm, "7", "7", true}, {true, typedForm, "7", "8", false}, {true, typedForm, "", "", false}, {false, typedForm, "7", "7", false},
-		{true, partialForm, "7", "7", false},
-	} {
-		c := format[*corev1.Pod]{protobuf: tt.protobuf, form: tt.form}
-		if got := c.unchanged(at(tt.held), wire.Meta{ResourceVersion: []byte(tt.sent)}); got != tt.want {
-			t.Errorf("%+v: unchanged is %t", tt, got)
-		}
-	}
-}
-
 // pieces10 reads ten bytes at a time.
 type pieces10 struct{ io.Reader }
 

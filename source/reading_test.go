@@ -16,9 +16,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	apitypes "k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 
+	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
 	"github.com/tidings/tidings/tidingstest"
@@ -38,53 +40,96 @@ func answeredBy(t *testing.T, answer http.RoundTripper, timeout time.Duration) *
 	return from
 }
 
-// TestDecode: Decode is called for built-in objects in protobuf, and for no others: trimmed or converted objects differ
-// from the bytes.
+// decoder is an intake.Decoder made of a function.
+type decoder[T object.Object] func(*intake.Encoded[T]) (intake.Received[T], error)
+
+func (decoder[T]) Begin()                                                    {}
+func (d decoder[T]) Decode(e *intake.Encoded[T]) (intake.Received[T], error) { return d(e) }
+
+// TestDecode: what the decoder is told of objects. Only built-in objects in protobuf have one encoding for each
+// version, and trimmed ones, or those that the caller writes to, are not what the encoding says.
 func TestDecode(t *testing.T) {
 	bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
 		s.Create(pod("a", "x"))
 		s.Create(pod("a", "y"))
-		if got := decodedBy(t, newHTTP[*corev1.Pod](t, s, source.Scope{Resource: pods})); !slices.Equal(got, []string{"x", "y", "x", "y"}) {
-			t.Errorf("typed: decoded %v", got)
-		}
-		if got := decodedBy(t, newHTTP[*corev1.Pod](t, s, source.Scope{Resource: pods, Trim: object.Trim{"metadata.managedFields"}})); got != nil {
-			t.Errorf("trimmed: decoded %v", got)
-		}
-		if got := decodedBy(t, newHTTP[*unstructured.Unstructured](t, s, source.Scope{Resource: pods})); got != nil {
-			t.Errorf("unstructured: decoded %v", got)
-		}
-		if got := decodedBy(t, newHTTP[*metav1.PartialObjectMetadata](t, s, source.Scope{Resource: pods})); got != nil {
-			t.Errorf("metadata: decoded %v", got)
-		}
+		decodedBy(t, newHTTP[*corev1.Pod](t, s, source.Scope{Resource: pods}), false, true, true)
+		decodedBy(t, newHTTP[*corev1.Pod](t, s, source.Scope{Resource: pods}), true, true, false)
+		decodedBy(t, newHTTP[*corev1.Pod](t, s, source.Scope{Resource: pods, Trim: object.Trim{"metadata.managedFields"}}), false, true, false)
+		decodedBy(t, newHTTP[*unstructured.Unstructured](t, s, source.Scope{Resource: pods}), false, false, false)
+		decodedBy(t, newHTTP[*metav1.PartialObjectMetadata](t, s, source.Scope{Resource: pods}), false, false, false)
 	})
 }
 
-// decodedBy lists and watches, and returns what Decode was called for. An object that it returns
-// instead of another is passed on, and returning none is an error.
-func decodedBy[T object.Object](t *testing.T, from *source.HTTP[T]) (names []string) {
+// decodedBy lists and watches with a decoder. What it returns instead of another object is passed on, with its state,
+// and an unchanged object need not be there.
+func decodedBy[T object.Object](t *testing.T, from *source.HTTP[T], noSharing, stable, exact bool) {
 	t.Helper()
-	var instead T
-	decode := func(data []byte, _ T, decode func([]byte) (T, error)) (T, error) {
-		if len(data) == 0 {
-			t.Error("no bytes")
+	var names []string
+	var instead []T
+	took := from.Stats()
+	decode := decoder[T](func(e *intake.Encoded[T]) (r intake.Received[T], err error) {
+		if len(e.Data) == 0 || e.Stable != stable || e.Exact != exact || !e.Reuse || e.Key.Namespace != "a" || e.UID == "" || e.Version == "" {
+			t.Errorf("%T arrives as %+v", r.Object, e)
 		}
-		o, err := decode(nil)
-		names = append(names, o.GetName())
-		instead = o.DeepCopyObject().(T)
-		return instead, err
+		if names = append(names, strings.Clone(e.Key.Name)); e.Key.Name == "y" {
+			return intake.Received[T]{Unchanged: true, State: known{e.Key.Clone(), strings.Clone(e.Version)}}, nil
+		}
+		o, err := e.Decode(r.Object, nil)
+		r.Object = o.DeepCopyObject().(T)
+		instead = append(instead, r.Object)
+		return r, err
+	})
+	var got []intake.Received[T]
+	previous := func(object.Key) (none T, ok bool) {
+		t.Error("the caller is asked for objects, although it decodes")
+		return none, false
 	}
-	objects, _ := mustList(t, from, source.ListOptions[T]{Decode: decode})
-	if last := objects[len(objects)-1]; names != nil && any(last) != any(instead) {
-		t.Errorf("%v is handed out, not what Decode returned", last)
+	_, err := from.ListDecoded(t.Context(), source.ListOptions[T]{Previous: previous, NoSharing: noSharing}, decode, func(r intake.Received[T]) error {
+		got = append(got, r)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-	stream := mustWatch(t, from, source.WatchOptions[T]{SendInitialEvents: true, Decode: decode})
-	read(t, stream, 3)
-	nothing := func([]byte, T, func([]byte) (T, error)) (none T, err error) { return none, nil }
-	if _, _, err := list(t.Context(), from, source.ListOptions[T]{Decode: nothing}); (err != nil) != (names != nil) {
-		t.Errorf("a Decode that returns nothing: %v", err)
+	stream, err := from.WatchDecoded(t.Context(), source.WatchOptions[T]{SendInitialEvents: true, Previous: previous, NoSharing: noSharing}, decode)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return names
+	defer stream.Close()
+	for ended := false; !ended && err == nil; {
+		err = stream.(interface {
+			NextDecoded(func(source.Event[T], intake.Received[T])) error
+		}).NextDecoded(func(e source.Event[T], r intake.Received[T]) {
+			if ended = e.InitialEventsEnd; !ended {
+				got = append(got, r)
+				if any(e.Object) != any(r.Object) || e.ResourceVersion != r.Version() {
+					t.Errorf("the event %+v has %+v", e, r)
+				}
+			}
+		})
+	}
+	if !slices.Equal(names, []string{"x", "y", "x", "y"}) || len(got) != 4 {
+		t.Fatalf("%v: %d of %v", err, len(got), names)
+	}
+	for i, r := range got {
+		if unchanged := i%2 == 1; r.Unchanged != unchanged || r.Key().Name != names[i] || !unchanged && any(r.Object) != any(instead[i/2]) {
+			t.Errorf("%s came as %+v", names[i], r)
+		}
+	}
+	if st := from.Stats(); st.Objects != took.Objects+2 || st.Reused != took.Reused+2 {
+		t.Errorf("%+v after %+v", st, took)
+	}
 }
+
+// known is the state of an object whose caller has it.
+type known struct {
+	key     object.Key
+	version string
+}
+
+func (k known) Key() object.Key         { return k.key }
+func (k known) UID() apitypes.UID       { return "" }
+func (k known) ResourceVersion() string { return k.version }
 
 // TestTakesOverWhatOthersDecoded: a source that has not decoded anything yet reuses parts of the caller's objects.
 func TestTakesOverWhatOthersDecoded(t *testing.T) {
@@ -120,14 +165,21 @@ func TestDecodePrevious(t *testing.T) {
 		s.Create(pod("a", "x"))
 		from := newHTTP[*corev1.Pod](t, s, source.Scope{Resource: pods})
 		var data []byte
-		objects, _ := mustList(t, from, source.ListOptions[*corev1.Pod]{Decode: func(encoded []byte, previous *corev1.Pod, decode func([]byte) (*corev1.Pod, error)) (*corev1.Pod, error) {
-			if previous != nil {
-				t.Errorf("nobody holds %v", previous)
+		var held *corev1.Pod
+		_, err := from.ListDecoded(t.Context(), source.ListOptions[*corev1.Pod]{}, decoder[*corev1.Pod](func(e *intake.Encoded[*corev1.Pod]) (r intake.Received[*corev1.Pod], err error) {
+			if e.Reuse {
+				t.Errorf("nobody holds %v", e.Key)
 			}
-			data = slices.Clone(encoded)
-			return decode(nil)
-		}})
-		held := objects[0].DeepCopy()
+			data = slices.Clone(e.Data)
+			r.Object, err = e.Decode(nil, nil)
+			return r, err
+		}), func(r intake.Received[*corev1.Pod]) error {
+			held = r.Object.DeepCopy()
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 		held.Spec.NodeName = "nobody compares it"
 		changed := pod("a", "x")
 		changed.Labels["new"] = "label"
@@ -136,15 +188,16 @@ func TestDecodePrevious(t *testing.T) {
 			data            []byte
 			noSharing, want bool
 		}{"known": {data, false, true}, "unknown": {nil, false, false}, "not to be shared": {data, true, false}} {
-			stream := mustWatch(t, from, source.WatchOptions[*corev1.Pod]{
+			stream, err := from.WatchDecoded(t.Context(), source.WatchOptions[*corev1.Pod]{
 				ResourceVersion: held.ResourceVersion, NoSharing: tt.noSharing, Previous: holding(held),
-				Decode: func(_ []byte, previous *corev1.Pod, decode func([]byte) (*corev1.Pod, error)) (*corev1.Pod, error) {
-					if previous != held {
-						t.Errorf("%s: the object before is %v", name, previous)
-					}
-					return decode(tt.data)
-				},
-			})
+			}, decoder[*corev1.Pod](func(e *intake.Encoded[*corev1.Pod]) (r intake.Received[*corev1.Pod], err error) {
+				r.Object, err = e.Decode(held, tt.data)
+				return r, err
+			}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer stream.Close()
 			got := read(t, stream, 1)[0].Object
 			if taken := got.Spec.NodeName == held.Spec.NodeName; taken != tt.want || got.Labels["new"] != "label" {
 				t.Errorf("%s: the spec was taken over: %t, want %t; labels %v", name, taken, tt.want, got.Labels)

@@ -53,17 +53,6 @@ func ObjectType[T object.Object](src ListerWatcher[T]) reflect.Type {
 // The strings of the key are only valid during the call. A source calls Previous while List or Next runs.
 type Previous[T object.Object] func(key object.Key) (T, bool)
 
-// Decode decodes an object in place of the source, for callers that keep objects encoded; see
-// Codec.AppendReceived. previous is what Previous has just returned for the object, or the zero T.
-// Decode may call decode, which decodes as the source would; previousData is the encoding of
-// previous, or nil if it is not known, in which case previous itself is compared with the new data.
-// Decode returns the result of decode, or an object with exactly the contents of data.
-//
-// A source need not call Decode for every object, and does not for objects whose contents it
-// changes. The returned object has to pass the source's checks. data is only valid during the call.
-// A source calls Decode while List or Next runs.
-type Decode[T object.Object] func(data []byte, previous T, decode func(previousData []byte) (T, error)) (T, error)
-
 // ListOptions says what to list. ResourceVersion, ResourceVersionMatch, Continue and Limit are as
 // in metav1.ListOptions.
 type ListOptions[T object.Object] struct {
@@ -80,8 +69,6 @@ type ListOptions[T object.Object] struct {
 	// others, except that an unchanged object from Previous is returned as it is. What the caller
 	// removes from an object should not be kept in memory by the rest of it.
 	NoSharing bool
-	// Decode may be nil.
-	Decode Decode[T]
 	// Skip, if set, is called instead of each for an item that cannot be decoded or does not belong
 	// to the collection, provided that its key can be read. If it is nil, such an item ends the
 	// list with an error; one without a readable key always does.
@@ -108,8 +95,6 @@ type WatchOptions[T object.Object] struct {
 	Previous Previous[T]
 	// NoSharing is set if the caller will write to the objects, as in ListOptions.
 	NoSharing bool
-	// Decode may be nil.
-	Decode Decode[T]
 }
 
 // EventType is the type of a watch event.

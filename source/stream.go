@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/internal/wire/json"
 	"github.com/tidings/tidings/object"
 )
@@ -67,52 +68,60 @@ type stream[T object.Object] struct {
 }
 
 func (s *stream[T]) Next(buf []Event[T]) ([]Event[T], error) {
-	s.decoder.Recheck()
-	for n := 0; n == 0 || n < maxBatch && s.events.Buffered(); n++ {
-		if s.err != nil {
-			return buf, s.err
-		}
-		e, err := s.next()
-		if err != nil {
-			s.err = s.explain(err)
-			return buf, s.err
-		}
-		buf = append(buf, e)
-	}
-	return buf, nil
+	err := s.NextDecoded(func(e Event[T], _ intake.Received[T]) { buf = append(buf, e) })
+	return buf, err
 }
 
-func (s *stream[T]) next() (Event[T], error) {
+// NextDecoded is Next for this module's engine: it calls each for every event, and tells it what is known of the
+// event's object, if there is one.
+func (s *stream[T]) NextDecoded(each func(Event[T], intake.Received[T])) error {
+	s.decoder.Recheck()
+	s.by.Begin()
+	for n := 0; n == 0 || n < maxBatch && s.events.Buffered(); n++ {
+		if s.err != nil {
+			return s.err
+		}
+		e, o, err := s.next()
+		if err != nil {
+			s.err = s.explain(err)
+			return s.err
+		}
+		each(e, o)
+	}
+	return nil
+}
+
+func (s *stream[T]) next() (e Event[T], o intake.Received[T], err error) {
 	name, data, err := s.events.Next()
 	switch {
 	case errors.Is(err, errEvent) || errors.Is(err, json.ErrEvent):
-		return invalid[T](err), nil
+		return invalid[T](err), o, nil
 	case err != nil:
-		return Event[T]{}, err
+		return e, o, err
 	case name == "ERROR":
-		return Event[T]{}, s.statusError(data)
+		return e, o, s.statusError(data)
 	}
 	return s.event(name, data)
 }
 
 // event decodes an event that is not an ERROR. A returned error ends the stream.
-func (s *stream[T]) event(name string, data []byte) (Event[T], error) {
+func (s *stream[T]) event(name string, data []byte) (e Event[T], o intake.Received[T], err error) {
 	t := parseEventType(name)
 	switch t {
 	case Invalid:
 		raw, _ := s.open(data)
-		return invalid[T](s.objectError(raw, Invalid, unknownType(name))), nil
+		return invalid[T](s.objectError(raw, Invalid, unknownType(name))), o, nil
 	case Bookmark:
-		return s.bookmarkEvent(data)
+		e, err = s.bookmarkEvent(data)
+		return e, o, err
 	}
-	o, err := s.objectReader.event(data, t)
-	if err == nil {
-		return Event[T]{Type: t, Object: o, ResourceVersion: o.GetResourceVersion()}, nil
+	if o, err = s.objectReader.event(data, t); err == nil {
+		return Event[T]{Type: t, Object: o.Object, ResourceVersion: o.Version()}, o, nil
 	}
 	if kind, ok := errors.AsType[*KindError](err); ok && s.initial {
-		return Event[T]{}, kind
+		return e, o, kind
 	}
-	return invalid[T](fmt.Errorf("%s: %w", name, err)), nil
+	return invalid[T](fmt.Errorf("%s: %w", name, err)), o, nil
 }
 
 func (s *stream[T]) bookmarkEvent(data []byte) (Event[T], error) {

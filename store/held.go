@@ -67,7 +67,7 @@ func (h *Held[T]) ObjectFrom(buf []byte) (o T, encoded []byte) {
 	}
 	o, encoded, ok := h.folding.openFrom(h.key, h.folded, buf[:0])
 	if !ok {
-		return h.StandIn(), nil
+		return h.standIn(), nil
 	}
 	return o, encoded
 }
@@ -119,12 +119,12 @@ func (h *Held[T]) opened(single bool) T {
 	if o, ok := h.folding.open(h.key, h.folded, single); ok {
 		return o
 	}
-	return h.StandIn()
+	return h.standIn()
 }
 
-// StandIn returns a new object with only the key, uid and version of h. If a method of the type
+// standIn returns a new object with only the key, uid and version of h. If a method of the type
 // panics when it is to set them, they are missing.
-func (h *Held[T]) StandIn() (o T) {
+func (h *Held[T]) standIn() (o T) {
 	defer func() { _ = recover() }() // nobody who opens objects expects a panic
 	o = reflect.New(h.folding.typ.Elem()).Interface().(T)
 	o.SetNamespace(strings.Clone(h.key.Namespace)) // it may go to the user, who may write to it

@@ -614,7 +614,7 @@ func TestStandInsHaveNoNextState(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, ok := h.DecodeNext(h.StandIn(), encoded); ok {
+		if _, _, ok := h.DecodeNext(h.standIn(), encoded); ok {
 			t.Fatalf("%v has a state that follows that of a stand-in", h.Key())
 		}
 		for _, before := range []*corev1.Pod{h.Object(), nil} {

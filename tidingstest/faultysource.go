@@ -244,7 +244,6 @@ func (f *SourceFault) endList(ctx context.Context) error {
 // listFresh lists the wrapped source, and records the result, unless that is one object or, as for
 // an audit, a given past state.
 func (s *FaultySource[T]) listFresh(ctx context.Context, opts source.ListOptions[T], each func(T) error) (source.ListResult, error) {
-	opts.Decode = nil // it is unknown whether the object reaches the caller
 	l := s.history.page(opts.Continue)
 	recorded := l.objects != nil && opts.Only.Name == "" && opts.ResourceVersionMatch != string(metav1.ResourceVersionMatchExact)
 	result, err := s.source.List(ctx, opts, func(o T) error {

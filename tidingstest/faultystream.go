@@ -17,7 +17,6 @@ func (s *FaultySource[T]) Watch(ctx context.Context, opts source.WatchOptions[T]
 	if err := fault.begin(ctx); err != nil {
 		return nil, err
 	}
-	opts.Decode = nil // it is unknown whether the object reaches the caller
 	var initial []source.Event[T]
 	if fault.Lag > 0 {
 		var err error

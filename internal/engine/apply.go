@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidings/tidings/deltafifo"
 	"github.com/tidings/tidings/internal/assert"
+	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/store"
 )
@@ -30,7 +31,7 @@ func (inf *Informer[T]) waitForRoom(ctx context.Context) {
 }
 
 // applyChanges takes changes through the store to the handlers' queues, and returns the notifications.
-func (inf *Informer[T]) applyChanges(p *part[T], deltas []object.Delta[T], version string) []object.Delta[T] {
+func (inf *Informer[T]) applyChanges(p *part[T], changes []intake.Change[T], version string) []object.Delta[T] {
 	inf.apply.Lock()
 	defer inf.unlockApply()
 	if p.removed {
@@ -43,7 +44,7 @@ func (inf *Informer[T]) applyChanges(p *part[T], deltas []object.Delta[T], versi
 	if p.transform != nil {
 		a.leftOut = &p.leftOut
 	}
-	notes := a.deltas(deltas)
+	notes := a.changes(changes)
 	txn.Advance(p.namespace, version)
 	snap := txn.Commit()
 	inf.push(subs, notes, snap.ResourceVersion())
@@ -222,7 +223,8 @@ type applying[T object.Object] struct {
 	deletions *deletionTracker
 	inFlight  *inFlight[T]
 	leftOut   *leftOut // by the transform; nil without one
-	// leaves is the type of the present change if the transform leaves it out, else 0.
+	// state is that of the present change, leaves its type if the transform leaves it out, else 0.
+	state  intake.State
 	leaves object.DeltaType
 	// compare says that a repeated version does not prove that the object is unchanged.
 	compare bool
@@ -230,22 +232,14 @@ type applying[T object.Object] struct {
 	silent bool
 }
 
-// deltas writes deltas to the store and returns the notifications. It reuses the slice as long as
-// there is room: a notification may only overwrite a delta that has been read.
-func (a *applying[T]) deltas(deltas []object.Delta[T]) []object.Delta[T] {
-	notes, moved := deltas[:0], false
-	for i := range deltas {
-		if !moved {
-			notes = deltas[: len(notes) : i+1] // appending beyond this reallocates
-		}
-		if a.inFlight.leftOut != nil {
+// changes writes changes to the store and returns the notifications.
+func (a *applying[T]) changes(changes []intake.Change[T]) []object.Delta[T] {
+	notes := make([]object.Delta[T], 0, len(changes))
+	for i := range changes {
+		if a.state = changes[i].State; a.inFlight.leftOut != nil {
 			a.leaves = a.inFlight.leftOut[i]
 		}
-		notes = a.delta(deltas[i], notes)
-		moved = moved || len(notes) > i+1
-	}
-	if !moved {
-		clear(deltas[len(notes):]) // or it would keep objects alive
+		notes = a.delta(changes[i].Delta, notes)
 	}
 	return notes
 }
@@ -295,7 +289,7 @@ func (a *applying[T]) delta(d object.Delta[T], notes []object.Delta[T]) []object
 
 // put writes the object of a delta to the store.
 func (a *applying[T]) put(d *object.Delta[T]) (old store.Held[T], existed bool) {
-	if e := a.inFlight.encodingOf(d.Object); !e.IsZero() {
+	if e := a.inFlight.encodingOf(a.state); !e.IsZero() {
 		return a.txn.PutCold(d.Key, d.Object, e)
 	}
 	return a.txn.Put(d.Key, d.Object)

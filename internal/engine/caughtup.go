@@ -12,9 +12,9 @@ import (
 // the error that it does not remember that far.
 const caughtUpAfter = 200 * time.Millisecond
 
-// onResume is called by the reflector when it has opened a watch that resumes from the file. recent
-// is the version that the server was at, if known.
-func (p *part[T]) onResume(watch context.Context, recent string) {
+// OnResume implements intake.Holder: a watch that resumes from the file is open. recent is the
+// version that the server was at, if known.
+func (p *part[T]) OnResume(watch context.Context, recent string) {
 	if p.listed.Load() {
 		return
 	}

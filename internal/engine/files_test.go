@@ -448,12 +448,12 @@ func TestOldNewsAfterAFile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := p.resume(t.Context()); err != nil {
+		if _, err := p.Resume(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		for version, want := range map[string]bool{"3500": false, "4000": true} {
 			o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "at-" + version, ResourceVersion: version}}
-			next.applyChanges(p, []object.Delta[settings]{{Type: object.Updated, Key: object.KeyOf(o), Object: o}}, "4000")
+			next.applyChanges(p, changesOf(object.Delta[settings]{Type: object.Updated, Key: object.KeyOf(o), Object: o}), "4000")
 			if _, ok := next.store.Snapshot().Get(object.KeyOf(o)); ok != want {
 				t.Errorf("the store has an object at %s: %t", version, ok)
 			}
@@ -685,7 +685,7 @@ func testFileComesFirst(t *testing.T, folding bool) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		held, err := p.resume(t.Context())
+		held, err := p.Resume(t.Context())
 		if err != nil || (held.ResourceVersion == "3999") != (n == 0) || (p.fileStatus().Loaded == 5) != (n == 0) {
 			t.Errorf("with %d objects in the store: resumed at %q, %+v, %v", n, held.ResourceVersion, p.fileStatus(), err)
 		}

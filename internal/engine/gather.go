@@ -1,8 +1,8 @@
 package engine
 
 import (
+	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/object"
-	"github.com/tidings/tidings/reflector"
 	"github.com/tidings/tidings/store"
 )
 
@@ -33,28 +33,37 @@ type gatherer[T object.Object] struct {
 	full bool
 }
 
-var _ reflector.Gatherer[object.Object] = (*gatherer[object.Object])(nil)
+var _ intake.Gathering[object.Object] = (*gatherer[object.Object])(nil)
 
-func (p *part[T]) newGatherer(n int) reflector.Gatherer[T] {
+// Gather implements intake.Holder.
+func (p *part[T]) Gather(n int) intake.Gathering[T] {
 	p.sharer.Recheck()
 	p.leftOut.begin()
-	first := !p.listed.Load() && p.inf.store.Snapshot().In(p.namespace).Len() == 0
-	return &gatherer[T]{Gathering: p.inf.store.Gather(n), part: p, first: first, check: firstCheck}
+	switch {
+	case p.inf.budget != nil:
+		first := !p.listed.Load() && p.inf.store.Snapshot().In(p.namespace).Len() == 0
+		return &gatherer[T]{Gathering: p.inf.store.Gather(n), part: p, first: first, check: firstCheck}
+	case p.transform != nil:
+		return transformingGatherer[T]{intake.NewGathering[T](n), p}
+	default:
+		return intake.NewGathering[T](n)
+	}
 }
 
-// Add implements reflector.Gatherer.
-func (g *gatherer[T]) Add(o T) (kept bool) {
-	if held, ok := g.part.unchanged(o); ok {
+// Add implements intake.Gathering.
+func (g *gatherer[T]) Add(r intake.Received[T]) (kept bool) {
+	if held, ok := heldBy[T](r.Unchanged, r.State); ok {
 		g.Gathering.AddHeld(held)
 		return true
 	}
+	o := r.Object
 	if !g.first {
 		if held, ok := g.inStore(o); ok {
 			g.Gathering.AddHeld(held)
 			return true
 		}
 	}
-	if e := g.part.inFlight.encodingOf(o); !e.IsZero() {
+	if e := g.part.inFlight.encodingOf(r.State); !e.IsZero() {
 		g.Gathering.AddEncoded(o, e)
 	} else if o, kept = g.transformed(o); kept {
 		g.Gathering.Add(o)
@@ -82,9 +91,10 @@ func (g *gatherer[T]) inStore(o T) (held store.Held[T], ok bool) {
 	return held, ok && held.Is(o)
 }
 
-// Set implements reflector.Gatherer.
-func (g *gatherer[T]) Set(i int, o T) (kept bool) {
-	if held, ok := g.part.unchanged(o); ok {
+// Set implements intake.Gathering.
+func (g *gatherer[T]) Set(i int, r intake.Received[T]) (kept bool) {
+	o := r.Object
+	if held, ok := heldBy[T](r.Unchanged, r.State); ok {
 		o = held.Object()
 	} else if o, kept = g.transformed(o); !kept {
 		g.Gathering.Remove(i)
@@ -94,7 +104,7 @@ func (g *gatherer[T]) Set(i int, o T) (kept bool) {
 	return true
 }
 
-// Truncate implements reflector.Gatherer. A failed list may be retried much later.
+// Truncate implements intake.Gathering. A failed list may be retried much later.
 func (g *gatherer[T]) Truncate(n int) {
 	g.Gathering.Truncate(n)
 	g.count()
@@ -162,7 +172,7 @@ func (b *budgeted[T]) learnSize(g *gatherer[T]) {
 	b.setMean(objects)
 }
 
-// Collection implements reflector.Gatherer.
+// Collection implements intake.Gathering.
 func (g *gatherer[T]) Collection() object.Collection[T] {
 	if g.full || g.part.inf.budget.memory.IsTight() {
 		g.fold()
@@ -176,7 +186,7 @@ func (g *gatherer[T]) uncount() {
 	g.counted = 0
 }
 
-// Close implements reflector.Gatherer.
+// Close implements intake.Gathering.
 func (g *gatherer[T]) Close() {
 	if g.full && !g.part.listed.Load() && g.part.ctx.Err() == nil {
 		g.part.reflector.Seen(g.part.keepUnfinished())
@@ -190,28 +200,22 @@ func (g *gatherer[T]) Close() {
 // transformingGatherer transforms the objects of a list as they arrive, so that what is trimmed
 // from them never takes memory together.
 type transformingGatherer[T object.Object] struct {
-	reflector.Gatherer[T]
+	intake.Gathering[T]
 	part *part[T]
 }
 
-func (p *part[T]) newTransformingGatherer(n int) reflector.Gatherer[T] {
-	p.sharer.Recheck()
-	p.leftOut.begin()
-	return transformingGatherer[T]{reflector.NewGatherer[T](n), p}
+// Add implements intake.Gathering.
+func (g transformingGatherer[T]) Add(r intake.Received[T]) (kept bool) {
+	r.Object, kept = g.part.transformedListed(r.Object)
+	return kept && g.Gathering.Add(r)
 }
 
-// Add implements reflector.Gatherer.
-func (g transformingGatherer[T]) Add(o T) (kept bool) {
-	o, kept = g.part.transformedListed(o)
-	return kept && g.Gatherer.Add(o)
-}
-
-// Set implements reflector.Gatherer.
-func (g transformingGatherer[T]) Set(i int, o T) (kept bool) {
-	if o, kept = g.part.transformedListed(o); kept {
-		return g.Gatherer.Set(i, o)
+// Set implements intake.Gathering.
+func (g transformingGatherer[T]) Set(i int, r intake.Received[T]) (kept bool) {
+	if r.Object, kept = g.part.transformedListed(r.Object); kept {
+		return g.Gathering.Set(i, r)
 	}
-	g.Gatherer.Remove(i)
+	g.Gathering.Remove(i)
 	return false
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidings/tidings/internal/budget"
 	"github.com/tidings/tidings/internal/fold"
+	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
 )
@@ -273,8 +274,22 @@ func TestOpenBytesAreThoseThatFold(t *testing.T) {
 // before it hands out the first.
 type telling struct{ *answering }
 
-func (s telling) List(ctx context.Context, opts source.ListOptions[settings], each func(settings) error) (source.ListResult, error) {
-	var ahead []settings
+// arriving returns an object as source.HTTP has it, which is to be decoded to o.
+func arriving(t testing.TB, o settings) *intake.Encoded[settings] {
+	return &intake.Encoded[settings]{
+		Data: marshaled(t, o), Reuse: true, Key: object.KeyOf(o), UID: o.UID, Version: o.ResourceVersion,
+		Stable: true, Exact: true,
+		Decode: func(settings, []byte) (settings, error) { return o, nil },
+	}
+}
+
+func (s *telling) Self() any { return s }
+
+func (s *telling) ListDecoded(
+	ctx context.Context, opts source.ListOptions[settings], by intake.Decoder[settings],
+	each func(intake.Received[settings]) error,
+) (source.ListResult, error) {
+	var ahead []intake.Received[settings]
 	handOut := func() error {
 		for _, o := range ahead {
 			if err := each(o); err != nil {
@@ -285,16 +300,16 @@ func (s telling) List(ctx context.Context, opts source.ListOptions[settings], ea
 		return nil
 	}
 	result, err := s.answering.List(ctx, opts, func(o settings) error {
-		if opts.Decode != nil {
-			data, err := o.Marshal()
-			if err != nil {
-				return err
-			}
-			if o, err = opts.Decode(data, nil, as(o)); err != nil {
-				return err
-			}
+		if len(ahead) == 0 {
+			by.Begin()
 		}
-		if ahead = append(ahead, o); len(ahead) < 20 {
+		e := arriving(nil, o)
+		e.Reuse, e.Exact = opts.Previous != nil, !opts.NoSharing
+		r, err := by.Decode(e)
+		if err != nil {
+			return err
+		}
+		if ahead = append(ahead, r); len(ahead) < 20 {
 			return nil
 		}
 		return handOut()
@@ -305,11 +320,17 @@ func (s telling) List(ctx context.Context, opts source.ListOptions[settings], ea
 	return result, err
 }
 
+func (s *telling) WatchDecoded(
+	ctx context.Context, opts source.WatchOptions[settings], _ intake.Decoder[settings],
+) (source.Stream[settings], error) {
+	return s.Watch(ctx, opts)
+}
+
 // TestTransformGoesBeforeWhatWasReceived: the folded objects are the transformed ones, not those that were received.
 func TestTransformGoesBeforeWhatWasReceived(t *testing.T) {
 	for _, transformed := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			inf := withBudget(1, telling{&answering{items: manySettings(600)}})
+			inf := withBudget(1, &telling{&answering{items: manySettings(600)}})
 			want := ""
 			if transformed {
 				want = "yes"
@@ -355,13 +376,13 @@ func TestInitialEventsAreTransformed(t *testing.T) {
 		held, _ = inf.store.Snapshot().Get(object.KeyOf(held))
 		p := inf.currentParts()[0]
 		p.inFlight.opened = append(p.inFlight.opened, held)
-		g := p.newGatherer(2)
-		g.Add(held)
+		g := p.Gather(2)
+		g.Add(received(held))
 		first, second := namedSettings(2), namedSettings(2)
 		first.ResourceVersion, second.ResourceVersion = "6", "7"
-		g.Add(first)
-		g.Set(1, second)
-		g.Set(0, held)
+		g.Add(received(first))
+		g.Set(1, received(second))
+		g.Set(0, received(held))
 		for key, o := range g.Collection().All() {
 			if want := map[string]string{"1": "5", "2": "7"}[key.Name]; o.ResourceVersion != want || o.Annotations["transformed"] != want {
 				t.Errorf("%s is %v", key, o)
@@ -397,55 +418,52 @@ func TestFoldedListThatBreaks(t *testing.T) {
 	})
 }
 
-// TestStandInsAreNeverKept: a stand-in is replaced by the object it stands for, whatever is done with it in a list.
-func TestStandInsAreNeverKept(t *testing.T) {
-	for name, list := range map[string]func(g *gatherer[settings], standIn, older settings){
-		"added": func(g *gatherer[settings], standIn, _ settings) { g.Add(standIn) },
-		"set": func(g *gatherer[settings], standIn, older settings) {
-			g.Add(older)
-			g.Set(0, standIn)
+// TestUnchangedStatesAreObjects: a folded state that a list brings again is kept as it is, and is the object for
+// everybody who looks, whatever is done with it in a list.
+func TestUnchangedStatesAreObjects(t *testing.T) {
+	for name, list := range map[string]func(g *gatherer[settings], same intake.Received[settings], older settings){
+		"added": func(g *gatherer[settings], same intake.Received[settings], _ settings) { g.Add(same) },
+		"set": func(g *gatherer[settings], same intake.Received[settings], older settings) {
+			g.Add(received(older))
+			g.Set(0, same)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				o := manySettings(1)[0]
-				inf := withBudget(1, telling{&answering{items: []settings{o}}})
+				inf := withBudget(1, &telling{&answering{items: []settings{o}}})
 				startIt(t, inf)
 				p := inf.currentParts()[0]
 				held, _ := inf.store.Snapshot().Held(object.KeyOf(o))
-				p.usesStandIns = true
 				if !held.IsFolded() {
 					t.Fatal("the object is open")
 				}
-				g := p.newGatherer(1).(*gatherer[settings])
+				g := p.Gather(1).(*gatherer[settings])
 				older := o.DeepCopy()
 				older.ResourceVersion = "4"
-				list(g, standInFor(&held), older)
+				list(g, intake.Received[settings]{Unchanged: true, State: p.inFlight.unchanged(&held)}, older)
 				for _, got := range g.Collection().All() {
-					if got.ResourceVersion != "5" || got.Data["text"] != o.Data["text"] || got.GetSelfLink() != "" {
+					if got.ResourceVersion != "5" || got.Data["text"] != o.Data["text"] {
 						t.Errorf("listed %v", got)
 					}
 				}
 				g.Close()
-				txn := inf.writer.Begin()
-				txn.Remove(object.KeyOf(o))
-				txn.Commit()
-				if _, ok := p.unchanged(standInFor(&held)); ok {
-					t.Error("something stands for an object that is not there")
-				}
 			})
 		})
 	}
 }
+
+// received returns an object as a source delivers it that decodes by itself.
+func received(o settings) intake.Received[settings] { return intake.Received[settings]{Object: o} }
 
 // TestListThatIsGivenUpTakesNothing, however much of it was read.
 func TestListThatIsGivenUpTakesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inf := withBudget(1<<30, &answering{})
 		startIt(t, inf)
-		g := inf.currentParts()[0].newGatherer(0)
+		g := inf.currentParts()[0].Gather(0)
 		for _, o := range manySettings(100) {
-			g.Add(o)
+			g.Add(received(o))
 		}
 		if n := inf.budget.gathered.Load(); n < 50*2000 {
 			t.Errorf("100 objects count as %d bytes", n)
@@ -462,10 +480,10 @@ func TestRelistCountsWhatIsNew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inf := withBudget(1<<30, &answering{items: manySettings(100)})
 		startIt(t, inf)
-		g := inf.currentParts()[0].newGatherer(0).(*gatherer[settings])
+		g := inf.currentParts()[0].Gather(0).(*gatherer[settings])
 		used := inf.budget.Measure()
 		for _, o := range inf.store.Snapshot().All() {
-			g.Add(o)
+			g.Add(received(o))
 		}
 		g.count()
 		if now := inf.budget.Measure(); now != used || g.Open() != 0 {
@@ -473,7 +491,7 @@ func TestRelistCountsWhatIsNew(t *testing.T) {
 		}
 		changed := namedSettings(1)
 		changed.ResourceVersion = "6"
-		g.Add(changed)
+		g.Add(received(changed))
 		g.count()
 		if now := inf.budget.Measure(); now <= used || g.Open() != 1 {
 			t.Errorf("%d bytes are used with %d objects that have changed, %d without", now, g.Open(), used)
@@ -490,10 +508,10 @@ func TestUnchangedObjectsAreNotPackedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inf := withBudget(1, &answering{items: manySettings(100)})
 		startIt(t, inf)
-		g := inf.currentParts()[0].newGatherer(0).(*gatherer[settings])
+		g := inf.currentParts()[0].Gather(0).(*gatherer[settings])
 		before := inf.store.Snapshot().FoldStats()
 		for _, o := range inf.store.Snapshot().All() {
-			g.Add(o)
+			g.Add(received(o))
 		}
 		g.Fold()
 		if now := inf.store.Snapshot().FoldStats(); g.Len() != 100 || now.Bytes != before.Bytes {

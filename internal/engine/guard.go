@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tidings/tidings/internal/guard"
+	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/internal/usercode"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/store"
@@ -121,21 +122,21 @@ func (inf *Informer[T]) heal(m Mutation) {
 }
 
 // guardChanges shows the guard what is about to be changed, and what comes.
-func (p *part[T]) guardChanges(deltas []object.Delta[T]) {
+func (p *part[T]) guardChanges(changes []intake.Change[T]) {
 	s := p.inf.guard.sampler
 	if s == nil {
 		return
 	}
 	last := -1
-	for i := range deltas {
-		s.Changing(deltas[i].Key)
-		if deltas[i].Type != object.Deleted {
+	for i := range changes {
+		s.Changing(changes[i].Key)
+		if changes[i].Type != object.Deleted {
 			last = i
 		}
 	}
 	if last >= 0 {
-		s.Keep(deltas[last].Object, len(deltas))
-		s.Arriving(deltas[last].Key, deltas[last].Object)
+		s.Keep(changes[last].Object, len(changes))
+		s.Arriving(changes[last].Key, changes[last].Object)
 	}
 	s.Visit()
 }

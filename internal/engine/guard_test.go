@@ -54,11 +54,11 @@ func TestWritesToIndexedObjectsAreFound(t *testing.T) {
 		first := namedSettings(1)
 		first.ResourceVersion, first.Labels = "15", map[string]string{"color": "red"}
 		p := inf.currentParts()[0]
-		p.Add([]object.Delta[settings]{{Type: object.Added, Key: object.KeyOf(first), Object: first}}, "15")
+		p.Change(changesOf(object.Delta[settings]{Type: object.Added, Key: object.KeyOf(first), Object: first}), "15")
 		first.Labels["color"] = "blue"
 		next := namedSettings(1)
 		next.ResourceVersion, next.Labels = "16", map[string]string{"color": "green"}
-		p.Add([]object.Delta[settings]{{Type: object.Updated, Key: object.KeyOf(next), Object: next}}, "16")
+		p.Change(changesOf(object.Delta[settings]{Type: object.Updated, Key: object.KeyOf(next), Object: next}), "16")
 		synctest.Wait()
 		want := []Mutation{{Resource: "configmaps", Key: object.KeyOf(first)}, {Resource: "configmaps", Key: object.KeyOf(first), Field: "index color"}}
 		if !slices.Equal(found, want) || inf.Status().Mutations != 2 { // the guard finds it too

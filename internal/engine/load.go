@@ -17,8 +17,8 @@ import (
 	"github.com/tidings/tidings/internal/budget"
 	"github.com/tidings/tidings/internal/fold"
 	"github.com/tidings/tidings/internal/fold/file"
+	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/object"
-	"github.com/tidings/tidings/reflector"
 	"github.com/tidings/tidings/source"
 	"github.com/tidings/tidings/store"
 )
@@ -62,18 +62,18 @@ type momentaryError struct{ error }
 
 func (e momentaryError) Unwrap() error { return e.error }
 
-// resume returns where the part begins: from its file, or else with a list that is no older than
-// what handlers know of its objects. It runs on the reflector's goroutine before the first request.
-func (p *part[T]) resume(ctx context.Context) (held reflector.Contents, err error) {
+// Resume implements intake.Holder: the part begins from its file, or else with a list that is no older than
+// what handlers know of its objects.
+func (p *part[T]) Resume(ctx context.Context) (held intake.Contents, err error) {
 	held, err = p.resumeFromFile(ctx)
 	if err == nil && held.ResourceVersion == "" {
-		held = reflector.Contents{ResourceVersion: p.notBefore, List: true}
+		held = intake.Contents{ResourceVersion: p.notBefore, List: true}
 	}
 	return held, err
 }
 
 // resumeFromFile fills the store from the part's file, if that is usable, and returns what the store then holds.
-func (p *part[T]) resumeFromFile(ctx context.Context) (held reflector.Contents, err error) {
+func (p *part[T]) resumeFromFile(ctx context.Context) (held intake.Contents, err error) {
 	pf := p.file
 	if pf == nil || pf.path == "" {
 		return held, nil
@@ -99,7 +99,7 @@ func (p *part[T]) resumeFromFile(ctx context.Context) (held reflector.Contents, 
 		// handlers may have been notified of them: an older list would take them back, or pass for
 		// another history. If the server does not get that far, the reflector reports that it was
 		// restored.
-		held = reflector.Contents{ResourceVersion: object.MaxResourceVersion(p.keepUnfinished(), p.notBefore), List: true}
+		held = intake.Contents{ResourceVersion: object.MaxResourceVersion(p.keepUnfinished(), p.notBefore), List: true}
 		pf.note(func(st *FileStatus) { st.Loaded = 0 })
 		if p.inf.store.Snapshot().In(p.namespace).Len() == 0 { // otherwise readers see the objects that were opened
 			pf.note(func(st *FileStatus) { st.AsOf = time.Time{} })
@@ -115,7 +115,7 @@ func (p *part[T]) resumeFromFile(ctx context.Context) (held reflector.Contents, 
 	pf.mu.Unlock()
 	p.inf.keepBudget()
 	p.inf.notify()
-	return reflector.Contents{ResourceVersion: l.version, Newest: l.newest, List: n <= alwaysListUpTo}, nil
+	return intake.Contents{ResourceVersion: l.version, Newest: l.newest, List: n <= alwaysListUpTo}, nil
 }
 
 // discard removes the part's file, which cannot be used. If the system failed to read it, that may

@@ -71,7 +71,7 @@ func TestPanicWhileObjectsAreOpened(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			held, err := p.resume(t.Context())
+			held, err := p.Resume(t.Context())
 			if why := p.fileStatus().Discarded; err != nil || held.ResourceVersion != "" || why == nil || !strings.Contains(why.Error(), "no, thank you") {
 				t.Errorf("resumed at %q, %v; discarded for %v", held.ResourceVersion, err, why)
 			}
@@ -96,7 +96,7 @@ func TestLoadIsGivenUp(t *testing.T) {
 			l.close()
 		}
 		p.file = pf
-		if held, err := p.resume(ended); !errors.Is(err, context.Canceled) || held.ResourceVersion != "" || p.fileStatus().Discarded != nil {
+		if held, err := p.Resume(ended); !errors.Is(err, context.Canceled) || held.ResourceVersion != "" || p.fileStatus().Discarded != nil {
 			t.Errorf("resumed at %q, %v; discarded for %v", held.ResourceVersion, err, p.fileStatus().Discarded)
 		}
 		load := func() *loaded[settings] {
@@ -204,7 +204,7 @@ func TestListOlderThanItsFile(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if held, err := p.resume(t.Context()); err != nil || held.ResourceVersion != "3999" {
+			if held, err := p.Resume(t.Context()); err != nil || held.ResourceVersion != "3999" {
 				t.Fatalf("resumed at %q, %v", held.ResourceVersion, err)
 			}
 			o := namedSettings(1)

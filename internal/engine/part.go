@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/internal/usercode"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/reflector"
@@ -19,8 +20,8 @@ import (
 	"github.com/tidings/tidings/store"
 )
 
-// part is one list and watch of an informer: the whole resource, or one namespace of it. It is the reflector's sink and
-// runs on the reflector's goroutine.
+// part is one list and watch of an informer: the whole resource, or one namespace of it. It is the reflector's
+// intake.Holder and runs on the reflector's goroutine.
 type part[T object.Object] struct {
 	inf       *Informer[T]
 	namespace string
@@ -62,8 +63,6 @@ type part[T object.Object] struct {
 	listed atomic.Bool // the first list is in the store; written under apply
 	// inFlight is used by the reflector's goroutine only.
 	inFlight inFlight[T]
-	// usesStandIns says that the source may get stand-ins for folded objects.
-	usesStandIns bool
 	// compares says that the source may not number states: it is not ours over HTTP.
 	compares bool
 	// resolvedProblem is the problem that the last list resolved. The reflector's own status clears
@@ -106,8 +105,8 @@ func (inf *Informer[T]) newPart(namespace string) (*part[T], error) {
 	}
 	p := &part[T]{inf: inf, namespace: namespace, source: src, transform: inf.transform, made: time.Now(), done: make(chan struct{})}
 	p.sharer.MaxSharedBytes, p.sharer.OnStrayWrite = inf.maxShared(), inf.guard.corrupted
-	ours := supportsStandIns(src)
-	p.usesStandIns, p.compares = inf.budget.hasStableEncoding() && ours, !ours
+	_, ours := src.(*source.HTTP[T])
+	p.compares = !ours
 	p.audit.part = p
 	p.file = inf.files.ofPart(namespace)
 	name := inf.cfg.Name
@@ -115,25 +114,15 @@ func (inf *Informer[T]) newPart(namespace string) (*part[T], error) {
 		name = fmt.Sprintf("%s in namespace %q", name, namespace)
 	}
 	opts := reflector.Options[T]{
-		Name: name, Resource: inf.cfg.Resource, Source: src, Sink: p, Logger: inf.cfg.Logger, OnError: p.onError,
-		Previous: p.previous, Held: p.held, NoSharing: p.transform != nil, DisableWatchList: inf.cfg.NoWatchList,
-		Backoff: inf.cfg.Backoff, PageSize: inf.cfg.PageSize, Seed: inf.partSeed(), Peers: inf.cfg.Peers,
-		Resume: p.resume, OnResume: p.onResume,
+		Name: name, Resource: inf.cfg.Resource, Source: src, Previous: p.previous, NoSharing: p.transform != nil,
+		Logger: inf.cfg.Logger, OnError: p.onError, DisableWatchList: inf.cfg.NoWatchList, Backoff: inf.cfg.Backoff,
+		PageSize: inf.cfg.PageSize, Seed: inf.partSeed(), Peers: inf.cfg.Peers,
 	}
 	if s, ok := src.(interface{ Unnumbered() bool }); ok && s.Unnumbered() {
-		opts.Unnumbered, p.unhealable = true, true
+		p.unhealable = true
 		p.deletions.turnOffForever()
 	}
-	if p.transform != nil {
-		opts.NewGatherer = p.newTransformingGatherer
-	}
-	if inf.budget != nil {
-		opts.NewGatherer = p.newGatherer
-		if inf.budget.hasStableEncoding() && p.transform == nil {
-			opts.Decode = p.decode
-		}
-	}
-	if p.reflector, err = reflector.New(opts); err != nil {
+	if p.reflector, err = reflector.NewHolding(opts, p); err != nil {
 		return nil, err
 	}
 	p.ctx, p.cancel = context.WithCancel(withValues{inf.life, inf.values})
@@ -345,8 +334,8 @@ func (p *part[T]) end() {
 	close(p.done)
 }
 
-// held returns the object that the store holds.
-func (p *part[T]) held(key object.Key) (T, bool) {
+// Held implements intake.Holder.
+func (p *part[T]) Held(key object.Key) (T, bool) {
 	held, ok := p.inf.store.Snapshot().Held(key)
 	if !ok {
 		var none T
@@ -355,29 +344,29 @@ func (p *part[T]) held(key object.Key) (T, bool) {
 	return held.Object(), true
 }
 
-// Add takes changes through the store to the handlers. It implements reflector.Sink.
-func (p *part[T]) Add(deltas []object.Delta[T], resourceVersion string) {
+// Change implements intake.Holder: it takes changes through the store to the handlers.
+func (p *part[T]) Change(changes []intake.Change[T], resourceVersion string) {
 	p.adding.Store(true)
 	defer p.adding.Store(false)
-	p.resolve(deltas)
+	resolve(changes)
 	defer p.inFlight.delivered()
 	if p.transform != nil {
-		p.transformChanges(deltas)
+		p.transformChanges(changes)
 	}
 	if p.listed.Load() || p.recent == "" { // until a resumed watch has caught up, its changes belong to the initial state, which a handler may be waiting for
 		p.adding.Store(false) // otherwise awaitQuiet cannot finish, and a handler that waits for sync would wait forever
 		p.inf.waitForRoom(p.ctx)
 		p.adding.Store(true)
 	}
-	p.guardChanges(deltas)
-	notes := p.inf.applyChanges(p, deltas, resourceVersion)
+	p.guardChanges(changes)
+	notes := p.inf.applyChanges(p, changes, resourceVersion)
 	if p.inf.budget != nil {
 		p.inf.budget.note(notes)
 	}
 	p.resumedTo(resourceVersion)
 }
 
-// Replace makes the objects the whole content of the part. It implements reflector.Sink.
+// Replace implements intake.Holder: it makes the objects the whole content of the part.
 func (p *part[T]) Replace(objects object.Collection[T], resourceVersion string) {
 	if p.listed.Load() { // handlers may be waiting for the first list
 		p.inf.waitForRoom(p.ctx)
@@ -421,16 +410,16 @@ func (p *part[T]) historyRewritten() bool {
 	return unconditional || st.UnprovenVersions || p.rewrites > before
 }
 
-// transformChanges transforms the objects of the deltas. It skips an object that the store holds,
+// transformChanges transforms the objects of the changes. It skips an object that the store holds,
 // which was transformed before and is shared. A deletion whose object could not be decoded comes
 // with the previous state. What the transform leaves out becomes a deletion.
-func (p *part[T]) transformChanges(deltas []object.Delta[T]) {
+func (p *part[T]) transformChanges(changes []intake.Change[T]) {
 	snap := p.inf.store.Snapshot()
 	p.sharer.Recheck()
-	for i := range deltas {
-		d := &deltas[i]
+	for i := range changes {
+		d := &changes[i].Delta
 		if d.FinalStateUnknown {
-			for _, before := range slices.Backward(deltas[:i]) {
+			for _, before := range slices.Backward(changes[:i]) {
 				if before.Key == d.Key {
 					d.Object = before.Object
 					break
@@ -445,7 +434,7 @@ func (p *part[T]) transformChanges(deltas []object.Delta[T]) {
 		out, kept := p.transformed(d.Object)
 		switch {
 		case !kept:
-			p.inFlight.leaveOut(i, len(deltas), d.Type)
+			p.inFlight.leaveOut(i, len(changes), d.Type)
 			d.Type = object.Deleted
 		case d.Type == object.Deleted:
 			d.Object = out

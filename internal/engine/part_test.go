@@ -457,7 +457,7 @@ func TestResumedWatchCatchesUp(t *testing.T) {
 				watch, end := context.WithCancel(t.Context())
 				defer end()
 				began, caughtUp := time.Now(), time.Duration(0)
-				p.onResume(watch, tt.recent)
+				p.OnResume(watch, tt.recent)
 				go func() {
 					<-inf.Synced()
 					caughtUp = time.Since(began)
@@ -465,7 +465,7 @@ func TestResumedWatchCatchesUp(t *testing.T) {
 				for _, version := range tt.news {
 					time.Sleep(apart)
 					synctest.Wait()
-					p.Add(nil, version)
+					p.Change(nil, version)
 				}
 				if tt.ends {
 					end()
@@ -476,7 +476,7 @@ func TestResumedWatchCatchesUp(t *testing.T) {
 					t.Errorf("caught up after %v, want %v", caughtUp, tt.after)
 				}
 				if p.listed.Load() {
-					p.onResume(watch, "1000") // for a later watch, which changes nothing
+					p.OnResume(watch, "1000") // for a later watch, which changes nothing
 				}
 				inf.Halt(nil)
 				if tt.after == 0 {
@@ -504,12 +504,12 @@ func TestResumedWatchAndItsRoom(t *testing.T) {
 				synctest.Wait()
 				p := inf.currentParts()[0]
 				p.file = &partFile{version: "100"}
-				p.onResume(t.Context(), recent)
+				p.OnResume(t.Context(), recent)
 				added := make(chan struct{})
 				go func() {
 					defer close(added)
 					for i, o := range manySettings(changes) {
-						p.Add([]object.Delta[settings]{{Type: object.Added, Key: object.KeyOf(o), Object: o}}, fmt.Sprint(150+i))
+						p.Change(changesOf(object.Delta[settings]{Type: object.Added, Key: object.KeyOf(o), Object: o}), fmt.Sprint(150+i))
 					}
 				}()
 				time.Sleep(caughtUpAfter / 2)
@@ -548,10 +548,10 @@ func TestSlowChangeIsNoSilence(t *testing.T) {
 			inf.log = usercode.NewThrottledLog(slog.New(sleepy{slog.NewTextHandler(io.Discard, nil)}))
 			p := inf.currentParts()[0]
 			p.file = &partFile{version: "100"}
-			p.onResume(t.Context(), recent)
+			p.OnResume(t.Context(), recent)
 			go func() {
 				o := manySettings(1)[0]
-				p.Add([]object.Delta[settings]{{Type: object.Added, Key: object.KeyOf(o), Object: o}}, "150")
+				p.Change(changesOf(object.Delta[settings]{Type: object.Added, Key: object.KeyOf(o), Object: o}), "150")
 			}()
 			time.Sleep(time.Minute + caughtUpAfter - 1)
 			if p.listed.Load() {
@@ -634,9 +634,10 @@ func TestTransformOfALastState(t *testing.T) {
 	deltas = append(deltas, object.Delta[settings]{Type: object.Deleted, Key: deltas[2].Key, Object: last, FinalStateUnknown: true},
 		object.Delta[settings]{Type: object.Deleted, Key: object.Key{Name: "4"}, Object: namedSettings(4), FinalStateUnknown: true})
 	unknown := deltas[5].Object
-	p.transformChanges(deltas)
-	if calls != 4 || deltas[4].Object != deltas[2].Object || deltas[2].Object == last || deltas[5].Object != unknown {
-		t.Errorf("%d calls; the deletion has the last transformed state: %t", calls, deltas[4].Object == deltas[2].Object)
+	changes := changesOf(deltas...)
+	p.transformChanges(changes)
+	if calls != 4 || changes[4].Object != changes[2].Object || changes[2].Object == last || changes[5].Object != unknown {
+		t.Errorf("%d calls; the deletion has the last transformed state: %t", calls, changes[4].Object == changes[2].Object)
 	}
 }
 
@@ -652,7 +653,7 @@ func TestGuardSamplesSingleChanges(t *testing.T) {
 		o := namedSettings(i % 10)
 		o.ResourceVersion = fmt.Sprint(i + 1)
 		p.inFlight.opened = append(p.inFlight.opened, o)
-		p.Add([]object.Delta[settings]{{Type: object.Updated, Key: object.KeyOf(o), Object: o}}, o.ResourceVersion)
+		p.Change(changesOf(object.Delta[settings]{Type: object.Updated, Key: object.KeyOf(o), Object: o}), o.ResourceVersion)
 	}
 	if len(p.inFlight.opened) != 0 {
 		t.Error("what was opened for a change is kept open")

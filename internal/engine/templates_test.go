@@ -15,6 +15,7 @@ import (
 
 	"github.com/tidings/tidings/internal/budget"
 	"github.com/tidings/tidings/internal/fold"
+	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/internal/testseed"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
@@ -184,14 +185,25 @@ type counting struct {
 	decoded int
 }
 
-func (s *counting) List(ctx context.Context, opts source.ListOptions[settings], each func(settings) error) (source.ListResult, error) {
-	if decode := opts.Decode; decode != nil {
-		opts.Decode = func(data []byte, previous settings, mine func([]byte) (settings, error)) (settings, error) {
-			return decode(data, previous, func(previousData []byte) (settings, error) {
-				s.decoded++
-				return mine(previousData)
-			})
-		}
+func (s *counting) Self() any { return s }
+
+func (s *counting) ListDecoded(
+	ctx context.Context, opts source.ListOptions[settings], by intake.Decoder[settings],
+	each func(intake.Received[settings]) error,
+) (source.ListResult, error) {
+	return s.telling.ListDecoded(ctx, opts, countingDecoder{by, &s.decoded}, each)
+}
+
+type countingDecoder struct {
+	intake.Decoder[settings]
+	decoded *int
+}
+
+func (d countingDecoder) Decode(e *intake.Encoded[settings]) (intake.Received[settings], error) {
+	decode := e.Decode
+	e.Decode = func(previous settings, previousData []byte) (settings, error) {
+		*d.decoded++
+		return decode(previous, previousData)
 	}
-	return s.telling.List(ctx, opts, each)
+	return d.Decoder.Decode(e)
 }

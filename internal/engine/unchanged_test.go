@@ -11,35 +11,39 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/source"
 	"github.com/tidings/tidings/store"
 )
 
-// comparing is a source that hands out the store's object again if it is unchanged, as source.HTTP
-// does. before is called between the two.
+// comparing is a source that has objects decoded by the engine, and calls before with each before it hands it out.
 type comparing struct {
 	*answering
-	before func(settings)
+	before func(intake.Received[settings])
 }
 
-func (comparing) HandsOnUnseen() bool { return true }
+func (s *comparing) Self() any { return s }
 
-func (s comparing) List(ctx context.Context, opts source.ListOptions[settings], each func(settings) error) (source.ListResult, error) {
-	return s.answering.List(ctx, opts, func(o settings) error {
-		o = o.DeepCopy()
-		if opts.Previous == nil {
-			return each(o)
+func (s *comparing) ListDecoded(
+	ctx context.Context, opts source.ListOptions[settings], by intake.Decoder[settings],
+	each func(intake.Received[settings]) error,
+) (source.ListResult, error) {
+	return s.List(ctx, opts, func(o settings) error {
+		by.Begin()
+		e := arriving(nil, o.DeepCopy())
+		e.Reuse = opts.Previous != nil
+		r, err := by.Decode(e)
+		if err != nil {
+			return err
 		}
-		if known, ok := opts.Previous(object.KeyOf(o)); ok && known.UID == o.UID && known.ResourceVersion == o.ResourceVersion {
-			o = known
-		}
-		s.before(o)
-		return each(o)
+		s.before(r)
+		return each(r)
 	})
 }
 
-func (s comparing) Watch(ctx context.Context, opts source.WatchOptions[settings]) (source.Stream[settings], error) {
+func (s *comparing) WatchDecoded(
+	ctx context.Context, _ source.WatchOptions[settings], _ intake.Decoder[settings],
+) (source.Stream[settings], error) {
 	return expiring{quiet{ctx}}, nil
 }
 
@@ -56,14 +60,14 @@ func (e expiring) Next(buf []source.Event[settings]) ([]source.Event[settings], 
 }
 
 // TestObjectRemovedByHandWhileItIsListed removes a folded object from the store after the source
-// looked at it and before it arrives: its stand-in is not taken for the object.
+// looked at it and before it arrives: the list has it nevertheless.
 func TestObjectRemovedByHandWhileItIsListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var inf *Informer[settings]
 		gone := keyOf(7)
 		removals := 0
-		inf = withBudget(1, comparing{&answering{items: manySettings(20)}, func(o settings) {
-			if object.KeyOf(o) == gone && o.GetSelfLink() != "" && removals == 0 {
+		inf = withBudget(1, &comparing{&answering{items: manySettings(20)}, func(r intake.Received[settings]) {
+			if r.Unchanged && r.Object == nil && r.Key() == gone && removals == 0 {
 				removals++
 				inf.Edit(func(txn *store.Txn[settings]) { txn.Delete(gone) })
 			}
@@ -74,7 +78,7 @@ func TestObjectRemovedByHandWhileItIsListed(t *testing.T) {
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		o, ok := inf.store.Snapshot().Get(gone)
-		if removals != 1 || !ok || !strings.HasPrefix(o.Data["text"], "7all") || o.GetSelfLink() != "" {
+		if removals != 1 || !ok || !strings.HasPrefix(o.Data["text"], "7all") {
 			t.Errorf("after %d removals the store has %v", removals, o)
 		}
 		inf.Edit(func(txn *store.Txn[settings]) {

@@ -1,0 +1,46 @@
+package reflector
+
+import (
+	"context"
+
+	"github.com/tidings/tidings/internal/intake"
+	"github.com/tidings/tidings/object"
+)
+
+// Hooks are what a holder can do that a sink cannot; each may be nil.
+type Hooks[T object.Object] struct {
+	Resume   func(context.Context) (intake.Contents, error)
+	OnResume func(watch context.Context, recent string)
+	Gather   func(n int) intake.Gathering[T]
+}
+
+// hooked is the holder of a sink with hooks.
+type hooked[T object.Object] struct {
+	sinkHolder[T]
+	hooks Hooks[T]
+}
+
+// NewHooked is New for a sink with hooks.
+func NewHooked[T object.Object](opts Options[T], hooks Hooks[T]) (*Reflector[T], error) {
+	return NewHolding(opts, hooked[T]{sinkHolder[T]{intake.Previous[T](opts.Previous), opts.Sink}, hooks})
+}
+
+func (h hooked[T]) Resume(ctx context.Context) (intake.Contents, error) {
+	if h.hooks.Resume == nil {
+		return h.sinkHolder.Resume(ctx)
+	}
+	return h.hooks.Resume(ctx)
+}
+
+func (h hooked[T]) OnResume(watch context.Context, recent string) {
+	if h.hooks.OnResume != nil {
+		h.hooks.OnResume(watch, recent)
+	}
+}
+
+func (h hooked[T]) Gather(n int) intake.Gathering[T] {
+	if h.hooks.Gather == nil {
+		return h.sinkHolder.Gather(n)
+	}
+	return h.hooks.Gather(n)
+}
