@@ -16,18 +16,18 @@ type Hooks[T object.Object] struct {
 
 // hooked is the holder of a sink with hooks.
 type hooked[T object.Object] struct {
-	sinkHolder[T]
+	intake.Open[T]
 	hooks Hooks[T]
 }
 
 // NewHooked is New for a sink with hooks.
 func NewHooked[T object.Object](opts Options[T], hooks Hooks[T]) (*Reflector[T], error) {
-	return NewHolding(opts, hooked[T]{sinkHolder[T]{intake.Previous[T](opts.Previous), opts.Sink}, hooks})
+	return NewHolding(opts, hooked[T]{intake.Open[T]{Previous: intake.Previous[T](opts.Previous), Sink: opts.Sink}, hooks})
 }
 
 func (h hooked[T]) Resume(ctx context.Context) (intake.Contents, error) {
 	if h.hooks.Resume == nil {
-		return h.sinkHolder.Resume(ctx)
+		return h.Open.Resume(ctx)
 	}
 	return h.hooks.Resume(ctx)
 }
@@ -40,7 +40,7 @@ func (h hooked[T]) OnResume(watch context.Context, recent string) {
 
 func (h hooked[T]) Gather(n int) intake.Gathering[T] {
 	if h.hooks.Gather == nil {
-		return h.sinkHolder.Gather(n)
+		return h.Open.Gather(n)
 	}
 	return h.hooks.Gather(n)
 }

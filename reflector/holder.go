@@ -8,48 +8,6 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// sinkHolder is the intake.Holder of a Sink, which gets decoded objects.
-type sinkHolder[T object.Object] struct {
-	intake.Previous[T] // decodes
-	sink               Sink[T]
-}
-
-var _ intake.Holder[object.Object] = sinkHolder[object.Object]{}
-
-// Held implements intake.Holder.
-func (h sinkHolder[T]) Held(key object.Key) (none T, ok bool) {
-	if h.Previous == nil {
-		return none, false
-	}
-	return h.Previous(key)
-}
-
-// Gather implements intake.Holder.
-func (sinkHolder[T]) Gather(n int) intake.Gathering[T] { return intake.NewGathering[T](n) }
-
-// Resume implements intake.Holder: it is not known what a sink has.
-func (sinkHolder[T]) Resume(context.Context) (none intake.Contents, err error) { return none, nil }
-
-// OnResume implements intake.Holder.
-func (sinkHolder[T]) OnResume(context.Context, string) {}
-
-// Change implements intake.Holder.
-func (h sinkHolder[T]) Change(changes []intake.Change[T], version string) {
-	var deltas []object.Delta[T]
-	if len(changes) > 0 {
-		deltas = make([]object.Delta[T], len(changes))
-	}
-	for i := range changes {
-		deltas[i] = changes[i].Delta
-	}
-	h.sink.Add(deltas, version)
-}
-
-// Replace implements intake.Holder.
-func (h sinkHolder[T]) Replace(objects object.Collection[T], version string) {
-	h.sink.Replace(objects, version)
-}
-
 // decodingSource is a source whose objects the holder decodes.
 type decodingSource[T object.Object] interface {
 	// Self returns the source itself. One that embeds it returns another: its own List and Watch are called.

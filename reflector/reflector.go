@@ -119,7 +119,7 @@ func New[T object.Object](opts Options[T]) (*Reflector[T], error) {
 	if opts.Sink == nil {
 		return nil, errors.New("reflector: Options.Sink is missing")
 	}
-	return NewHolding(opts, sinkHolder[T]{intake.Previous[T](opts.Previous), opts.Sink})
+	return NewHolding(opts, intake.Open[T]{Previous: intake.Previous[T](opts.Previous), Sink: opts.Sink})
 }
 
 // NewHolding is New for this module's engine: the holder takes the place of Options.Sink. Options.Previous must be set.

@@ -75,13 +75,11 @@ func (r *resource) follow(ctx context.Context, found *foundResource, client *sou
 			Source: src, Sink: r.collection, Previous: r.collection.held, Resource: found.GroupVersionResource, Name: r.name, Logger: r.logger,
 			OnError: r.noteError,
 		}
-		if r.saved != nil {
-			options.Resume = func(ctx context.Context) (reflector.Contents, error) {
-				return r.saved.resume(ctx, r.collection, &found.ResourceType), nil
-			}
-			options.OnResume = func(context.Context, string) { r.collection.confirm() }
+		if r.saved == nil {
+			found.reflector, err = reflector.New(options)
+		} else {
+			found.reflector, err = reflector.NewHolding(options, r.saved.holder(r.collection, found))
 		}
-		found.reflector, err = reflector.New(options)
 	}
 	if err != nil {
 		r.logger.ErrorContext(ctx, "cannot be served", "resource", r.name, "error", err)

@@ -15,9 +15,9 @@ import (
 
 	"github.com/tidings/tidings/internal/fold"
 	"github.com/tidings/tidings/internal/fold/file"
+	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/internal/protocol"
 	"github.com/tidings/tidings/object"
-	"github.com/tidings/tidings/reflector"
 	"github.com/tidings/tidings/source"
 )
 
@@ -125,19 +125,35 @@ func (f *savedFile) load(t *protocol.ResourceType) (objects map[string]object.Ob
 	return objects, version, newest, err
 }
 
-// resume fills the collection from the file. Nothing is served from it before the watch from its version is open.
-func (f *savedFile) resume(ctx context.Context, c *collection, t *protocol.ResourceType) reflector.Contents {
-	objects, version, newest, err := f.load(t)
+// savedHolder is a collection that begins with what was saved.
+type savedHolder struct {
+	intake.Open[*source.Raw]
+	file       *savedFile
+	collection *collection
+	found      *foundResource
+}
+
+func (f *savedFile) holder(c *collection, found *foundResource) savedHolder {
+	return savedHolder{intake.Open[*source.Raw]{Previous: c.held, Sink: c}, f, c, found}
+}
+
+// Resume implements intake.Holder: it fills the collection from the file. Nothing is served from it before the watch
+// from its version is open.
+func (h savedHolder) Resume(ctx context.Context) (none intake.Contents, err error) {
+	objects, version, newest, err := h.file.load(&h.found.ResourceType)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return reflector.Contents{}
+		return none, nil
 	case err != nil || version == 0:
-		f.logger.WarnContext(ctx, "the saved objects cannot be used; they are listed instead", "error", err)
-		return reflector.Contents{}
+		h.file.logger.WarnContext(ctx, "the saved objects cannot be used; they are listed instead", "error", err)
+		return none, nil
 	}
-	c.restore(objects, version)
-	return reflector.Contents{ResourceVersion: format(version), Newest: newest}
+	h.collection.restore(objects, version)
+	return intake.Contents{ResourceVersion: format(version), Newest: newest}, nil
 }
+
+// OnResume implements intake.Holder.
+func (h savedHolder) OnResume(context.Context, string) { h.collection.confirm() }
 
 // contents returns the objects and the version that they are current to; 0 if nothing is known.
 func (c *collection) contents() (map[string]object.Object, uint64) {
