@@ -35,7 +35,8 @@ type ClientGo[L runtime.Object] interface {
 // several times cheaper where it can be used. Objects from the client are never modified: if Trim
 // changes an object, the changed parts are copied, and with NoSharing every object is copied, since
 // fakes return the objects that they store. If Previous is set and NoSharing is not, objects are
-// copies that share equal parts, unless a copy would lose information; see Sharer.
+// copies that share equal parts, unless a copy would lose information; see Sharer. Structs that a
+// watch of one of client-go's REST clients has decoded are not copied for that: nobody else has them.
 //
 // A client with a method IsWatchListSemanticsUnSupported that returns false is asked to stream the
 // initial objects. Others list them in pages.
@@ -170,7 +171,9 @@ func (s *clientSource[T, L]) Watch(ctx context.Context, opts WatchOptions[T]) (S
 	w, err := callAbandonable(ctx, func() (watch.Interface, error) { return s.client.Watch(ctx, options) }, watch.Interface.Stop)
 	switch {
 	case err == nil:
-		stream := newWatchStream(ctx, w, s.objects(opts.Previous, opts.NoSharing))
+		objects := s.objects(opts.Previous, opts.NoSharing)
+		objects.owned = decodesForReader(w)
+		stream := newWatchStream(ctx, w, objects)
 		stream.initial = opts.SendInitialEvents
 		return stream, nil
 	case opts.SendInitialEvents && !fromOutside(err):
@@ -234,8 +237,10 @@ type clientObjects[T object.Object] struct {
 	scope   Scope
 	trim    trimmer
 	copyAll bool // every object is a copy
-	// sharer, if not nil, makes copies that share equal parts.
+	// sharer, if not nil, makes copies that share equal parts. If nobody else has the objects
+	// (owned), it makes the objects themselves share them.
 	sharer   *Sharer[T]
+	owned    bool
 	previous Previous[T]
 }
 
@@ -265,7 +270,7 @@ func (c *clientObjects[T]) shared(o T) T {
 		return o
 	}
 	previous, _ := c.previous(object.KeyOf(o))
-	return c.sharer.Share(o, previous)
+	return c.sharer.share(o, previous, c.owned)
 }
 
 func newObjectError(m metav1.Object, t EventType, err error) *ObjectError {

@@ -41,13 +41,16 @@ type typeSharer[T object.Object] struct {
 // parts that cannot be copied: interfaces, and types that have unexported fields or decode
 // themselves. It returns obj itself if its own type is such a type, or if it is unstructured and
 // cannot be encoded.
-func (s *Sharer[T]) Share(obj, previous T) T {
+func (s *Sharer[T]) Share(obj, previous T) T { return s.share(obj, previous, false) }
+
+// share is Share. If nobody else has any part of obj (owned), the result may be obj itself.
+func (s *Sharer[T]) share(obj, previous T, owned bool) T {
 	of := s.forType(reflect.TypeOf(obj))
 	if of == nil {
 		return obj
 	}
 	if of.intern != nil {
-		return s.copied(of.intern, obj, previous)
+		return s.interned(of.intern, obj, previous, owned)
 	}
 	s.sharing.Lock()
 	defer s.sharing.Unlock()
@@ -62,13 +65,19 @@ func (s *Sharer[T]) Share(obj, previous T) T {
 	return shared
 }
 
-// copied returns a copy of a struct.
-func (s *Sharer[T]) copied(by *intern.Interner, obj, previous T) T {
+// interned returns a copy of a struct that shares parts or, if nobody else has it, the struct itself.
+func (s *Sharer[T]) interned(by *intern.Interner, obj, previous T, owned bool) T {
 	if object.IsNil(obj) {
 		return obj
 	}
 	s.sharing.Lock()
-	shared, stray := by.Copy(reflect.ValueOf(obj), reflect.ValueOf(previous)).Interface().(T), by.TakeStray()
+	shared := obj
+	if owned {
+		by.Share(reflect.ValueOf(obj), reflect.ValueOf(previous))
+	} else {
+		shared = by.Copy(reflect.ValueOf(obj), reflect.ValueOf(previous)).Interface().(T)
+	}
+	stray := by.TakeStray()
 	s.sharing.Unlock()
 	if s.OnStrayWrite != nil {
 		for _, field := range stray {
