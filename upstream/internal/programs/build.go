@@ -50,11 +50,7 @@ func (b *Builder) Close() { b.space.Remove() }
 
 // Build builds a program for an engine, and returns the path of the binary.
 func (b *Builder) Build(ctx context.Context, p Program, engine Engine) (string, error) {
-	original, err := workspace.ModuleFolder(ctx, b.root, p.Module, p.Version)
-	if err != nil {
-		return "", err
-	}
-	if err := b.space.CopyFolder(original, p.Name, string(engine)); err != nil {
+	if err := b.copy(ctx, p, p.Name, string(engine)); err != nil {
 		return "", err
 	}
 	folder := b.space.Path(p.Name, string(engine))
@@ -74,8 +70,31 @@ func (b *Builder) Build(ctx context.Context, p Program, engine Engine) (string, 
 	if p.untidy {
 		args = append(args, "-mod=mod")
 	}
-	_, err = workspace.GoCommand(ctx, folder, append(args, "./"+p.Main)...)
+	_, err := workspace.GoCommand(ctx, folder, append(args, "./"+p.Main)...)
 	return binary, err
+}
+
+// copy copies the module of a program to a path, or makes one for a program of this repository.
+func (b *Builder) copy(ctx context.Context, p Program, path ...string) error {
+	if p.source == "" {
+		original, err := workspace.ModuleFolder(ctx, b.root, p.Module, p.Version)
+		if err != nil {
+			return err
+		}
+		return b.space.CopyFolder(original, path...)
+	}
+	requirements := filepath.Join(b.root, "controllerruntime")
+	for _, name := range []string{"go.mod", "go.sum"} {
+		if err := b.space.CopyFile(filepath.Join(requirements, name), append(path, name)...); err != nil {
+			return err
+		}
+	}
+	const runtime = ours + "/controllerruntime"
+	_, err := workspace.GoCommand(ctx, b.space.Path(path...), "mod", "edit", "-module=example.com/program", "-require="+runtime+"@v0.0.0", "-replace="+runtime+"="+requirements)
+	if err != nil {
+		return err
+	}
+	return b.space.Write(p.source, append(path, "main.go")...)
 }
 
 // require makes this project a dependency of the module at a path, and completes the module's

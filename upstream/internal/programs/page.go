@@ -12,8 +12,8 @@ func Page(reports []Report, opts Options, on time.Time) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `# Whole programs
 
-Programs of other people, from the module cache, unmodified on client-go, and changed by `+"`tidings migrate --write`"+` on Tidings. Where a program has
-generated informers of its own, these import Tidings' package cache, as [Migrating](../docs/migrating.md#custom-resources-with-generated-code) describes.
+Programs of other people, from the module cache, and one of this repository: as they are, on client-go, and changed by `+"`tidings migrate --write`"+`, on Tidings.
+Where a program has generated informers of its own, these import Tidings' package cache, as [Migrating](../docs/migrating.md#custom-resources-with-generated-code) describes.
 Both have the same dependencies, and a file that reports what the process uses. Each run has a test server of its own, with the same objects,
 over TLS and HTTP/2 on loopback; the requests are those that it got. A row says what the process has used since its start, until all objects were processed
 (*synced*) and until everything that then changed was processed too (*at the end*). The figures are medians of %d runs of each; both engines take turns.

@@ -1,6 +1,6 @@
 // Package programs runs other people's programs on client-go and on this project's packages, and
-// compares their results and costs. It takes the programs from the module cache: this repository
-// has no line of them.
+// compares their results and costs. It takes them from the module cache: this repository has no line
+// of them. Its only program of its own is a small one on controller-runtime.
 package programs
 
 import (
@@ -25,12 +25,15 @@ type Program struct {
 	Generated []string
 	// untidy is set if the module's go.mod is not complete as it was published.
 	untidy bool
+	// source is the main file of a program of this repository, which is in no module; it is built in
+	// a copy of the module controllerruntime's requirements.
+	source string
 	// play runs the program until all is done, and returns the result of its work, in lines.
 	play func(ctx context.Context, s *session) ([]string, error)
 }
 
 // All are the programs.
-var All = []Program{sampleController, stateMetrics, coreDNS}
+var All = []Program{sampleController, stateMetrics, coreDNS, operator}
 
 // Named returns the programs with the given names, or all if there are no names.
 func Named(names []string) ([]Program, error) {
