@@ -50,6 +50,9 @@ func (s *session) writeResults(ctx context.Context, path string) error {
 	if err := s.measureChurn(ctx); err != nil {
 		return err
 	}
+	if err := s.measureOperators(ctx); err != nil {
+		return err
+	}
 	if !s.measured {
 		return fmt.Errorf("no measurement has %q in its name; names are: %s", s.only, strings.Join(s.names(), "; "))
 	}
@@ -60,7 +63,7 @@ func (s *session) writeResults(ctx context.Context, path string) error {
 	page := report.Page{
 		Million: million,
 		Samples: &s.samples, Profiles: s.profiles, Churn: s.churn, ChurnEvents: s.size.churn,
-		Counts: s.size.counts, Unstructured: s.size.json, Sustained: s.size.sustained, Informers: s.size.informers, Night: s.size.night, Deaf: s.size.deaf,
+		Counts: s.size.counts, Unstructured: s.size.json, Sustained: s.size.sustained, Informers: s.size.informers, Secrets: s.size.secrets, ConfigMaps: s.size.configMaps, Night: s.size.night, Deaf: s.size.deaf,
 		Took: time.Since(start),
 	}
 	text, err := page.Markdown()
@@ -91,6 +94,9 @@ func (s *session) names() []string {
 		for _, j := range stage.jobs(server.Address{}) {
 			out = append(out, j.name)
 		}
+	}
+	for _, j := range s.size.operatorJobs() {
+		out = append(out, j.name)
 	}
 	slices.Sort(out)
 	return slices.Compact(out)

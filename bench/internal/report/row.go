@@ -124,7 +124,7 @@ func (r Row) target() string {
 func (r Row) met(ratio float64, ours Figure, have bool) string {
 	value := ratio
 	if r.Absolute {
-		value = ours.Median
+		value = ours.Median / r.scale()
 	}
 	meets := func(v float64) bool { return r.AtLeast == (v >= r.Target) || v == r.Target }
 	switch {
@@ -132,7 +132,7 @@ func (r Row) met(ratio float64, ours Figure, have bool) string {
 		return ""
 	case !have || math.IsNaN(value):
 		return "not measured"
-	case r.Absolute && !ours.resolved() && meets(ours.Low) != meets(ours.High):
+	case r.Absolute && !ours.resolved() && meets(ours.Low/r.scale()) != meets(ours.High/r.scale()):
 		return notResolved
 	case meets(value):
 		return "yes"

@@ -160,6 +160,32 @@ var guardRows = []Row{
 	{What: "live heap per pod, Tidings' guard off and client-go's detector on", Metric: "guard: heap", Unit: "kB", Scale: 1e3, NoRatio: true},
 }
 
+// OnDemandBudget is the memory budget for the metadata of an object that is read on demand, in bytes.
+const OnDemandBudget = 240
+
+// operatorRows are what operators do.
+var operatorRows = []Row{
+	{What: "Secrets, 20 read ten times: live heap", Metric: "few secrets: heap", Unit: "MB", Scale: 1e6},
+	{
+		What: "Secrets, 20 read ten times: live heap, with a memory budget", Metric: "few secrets budget: heap", Theirs: "few secrets: heap", Unit: "MB", Scale: 1e6,
+		Target: 12, Absolute: true,
+	},
+	{What: "Secrets, 20 read ten times: bytes from the server", Metric: "few secrets: bytes", Unit: "MB", Scale: 1e6, Target: 0.06},
+	{What: "Secrets, 20 read ten times: GETs", Metric: "few secrets: gets", NoRatio: true},
+	{What: "ConfigMaps, 1% read: live heap", Metric: "few configmaps: heap", Unit: "MB", Scale: 1e6},
+	{
+		What: "ConfigMaps, 1% read: live heap, with a memory budget", Metric: "few configmaps budget: heap", Theirs: "few configmaps: heap", Unit: "MB", Scale: 1e6,
+		Target: 0.1,
+	},
+	{What: "ConfigMaps, 1% read: bytes from the server", Metric: "few configmaps: bytes", Unit: "MB", Scale: 1e6},
+	{What: "one kind in three forms: watches", Metric: "three forms: watches", Target: 1, Absolute: true},
+	{What: "one kind in three forms: live heap", Metric: "three forms: heap", Unit: "MB", Scale: 1e6, Target: 0.5},
+	{What: "noting a write: CPU added to an update", Metric: "noting: CPU", Unit: "µs", Target: 3, Absolute: true},
+	{What: "noting a write: allocations added to an update", Metric: "noting: allocations", Target: 10, Absolute: true},
+	{What: "children of one owner, watches late", Metric: "duplicates: children", Target: 1, Absolute: true},
+	{What: "children of one owner, watches late, reads wait for writes", Metric: "duplicates waiting: children", Target: 1, Absolute: true},
+}
+
 // deafRows are the rows of the two schedules of faults.
 var deafRows = []Row{
 	{What: "cut every minute: stale", Metric: "cut: deaf", Unit: "%"},
@@ -278,5 +304,5 @@ func batchRows() []Row {
 
 // allRows returns the rows of all tables.
 func allRows() []Row {
-	return slices.Concat(targetRows, moreRows, budgetRows(), warmRows(), latencyRows, collectorRows, readRows, programRows, guardRows, deafRows, dayRows, corpusRows(), cacheRows(), ofPrograms(), batchRows())
+	return slices.Concat(targetRows, moreRows, budgetRows(), warmRows(), latencyRows, collectorRows, readRows, programRows, guardRows, operatorRows, deafRows, dayRows, corpusRows(), cacheRows(), ofPrograms(), batchRows())
 }
