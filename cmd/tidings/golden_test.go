@@ -45,7 +45,7 @@ func TestGolden(t *testing.T) {
 	} {
 		t.Run(golden.name, func(t *testing.T) {
 			t.Parallel()
-			text := onTerminal(t, golden.columns, golden.args...)
+			text := onTerminal(t, golden.columns, false, golden.args...)
 			for line := range strings.Lines(text) {
 				if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > golden.columns {
 					t.Errorf("%d columns: %s", n, line)
@@ -80,8 +80,9 @@ func compare(t *testing.T, name, text string) {
 	}
 }
 
-// onTerminal runs the program on a terminal of this width, and returns what it has written there.
-func onTerminal(t *testing.T, columns int, args ...string) string {
+// onTerminal runs the program on a terminal of this width, and returns what it has written there: everything, or only
+// results, in color.
+func onTerminal(t *testing.T, columns int, colors bool, args ...string) string {
 	t.Helper()
 	keyboard, program, err := pty.Open()
 	if err != nil {
@@ -100,6 +101,9 @@ func onTerminal(t *testing.T, columns int, args ...string) string {
 	cmd := exec.CommandContext(t.Context(), "tidings", args...)
 	cmd.Env = append(os.Environ(), "TERM=xterm", "NO_COLOR=1", "TZ=UTC", "GORACE=atexit_sleep_ms=0")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = program, program, program
+	if colors {
+		cmd.Env, cmd.Stderr = append(cmd.Env, "NO_COLOR="), nil
+	}
 	err = cmd.Run()
 	program.Close()
 	<-read
