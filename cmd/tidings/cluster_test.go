@@ -43,7 +43,7 @@ type cluster struct {
 	stalling chan struct{} // not nil while discovery stalls; closed when that ends
 }
 
-func newCluster(t *testing.T) *cluster {
+func newCluster(t testing.TB) *cluster {
 	c := &cluster{server: tidingstest.NewServer(t, tidingstest.ServerOptions{Loopback: true})}
 	c.server.AddResource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, "Widget")
 	target, err := url.Parse(c.server.Config().Host)

@@ -23,7 +23,7 @@ import (
 
 // terminal is a program in a pseudo-terminal.
 type terminal struct {
-	t        *testing.T
+	t        testing.TB
 	cmd      *exec.Cmd
 	keyboard *os.File // of the person
 	program  *os.File // of the program; kept open, so that its state can be looked at
@@ -37,7 +37,7 @@ type terminal struct {
 
 // start starts the command line in a terminal of this size, with a cluster. Arguments may end with "<" and a file, which
 // is its input instead of the terminal.
-func start(t *testing.T, c *cluster, columns, rows int, args ...string) *terminal {
+func start(t testing.TB, c *cluster, columns, rows int, args ...string) *terminal {
 	t.Helper()
 	keyboard, program, err := pty.Open()
 	if err != nil {

@@ -8,6 +8,7 @@ package redact
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -32,11 +33,21 @@ func Object(resource schema.GroupResource, object map[string]any) map[string]any
 // Pair returns two states of one object without the values of Secrets. If a value differs between the two, it is
 // marked as changed in the later one, so that the states still differ there.
 func Pair(resource schema.GroupResource, before, after map[string]any) (cleanBefore, cleanAfter map[string]any) {
-	found := findings{budget: parseBudget, parsed: map[string][]any{}, cleaned: map[textPair]any{}}
+	cleanBefore, cleanAfter, _ = Next(resource, before, after, false)
+	return cleanBefore, cleanAfter
+}
+
+// Next is Pair for a state whose state before may be known to have nothing to redact: then what both have in common is not
+// searched again. nothing reports whether neither of them has anything to redact.
+func Next(resource schema.GroupResource, before, after map[string]any, known bool) (cleanBefore, cleanAfter map[string]any, nothing bool) {
+	found := findings{budget: parseBudget, parsed: map[string][]any{}, cleaned: map[textPair]any{}, skipCommon: known}
 	earlier, later := state{findings: &found}, state{findings: &found, later: true}
-	cleanBefore, _ = earlier.object(before, after, IsSecret(resource))
-	cleanAfter, _ = later.object(after, before, IsSecret(resource))
-	return earlier.annotations(cleanBefore, after), later.annotations(cleanAfter, before)
+	cleanBefore, was := earlier.object(before, after, IsSecret(resource))
+	cleanAfter, is := later.object(after, before, IsSecret(resource))
+	if !was && !is {
+		return before, after, true
+	}
+	return earlier.annotations(cleanBefore, after), later.annotations(cleanAfter, before), false
 }
 
 // state redacts one of two states of an object. Its methods take a part of the object and the same part of the
@@ -50,6 +61,8 @@ type state struct {
 type findings struct {
 	known  []string // the values of the Secrets that were found
 	budget int      // how many more bytes of strings may be parsed and written
+	// skipCommon is set if the earlier state is known to have nothing to redact.
+	skipCommon bool
 	// parsed and cleaned cache the results for strings, which can repeat.
 	parsed  map[string][]any
 	cleaned map[textPair]any
@@ -97,6 +110,9 @@ func isText(v any) bool {
 }
 
 func (s state) value(v, other any, isSecret bool) (clean any, changed bool) {
+	if s.skipCommon && !isSecret && isOne(v, other) {
+		return v, false
+	}
 	switch v := v.(type) {
 	case map[string]any:
 		o, _ := other.(map[string]any)
@@ -109,6 +125,21 @@ func (s state) value(v, other any, isSecret bool) (clean any, changed bool) {
 		return s.text(v, o)
 	}
 	return v, false
+}
+
+// isOne reports whether two values are the same memory, or equal strings.
+func isOne(v, other any) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		o, ok := other.(map[string]any)
+		return ok && reflect.ValueOf(v).Pointer() == reflect.ValueOf(o).Pointer()
+	case []any:
+		o, ok := other.([]any)
+		return ok && len(v) > 0 && len(v) == len(o) && &v[0] == &o[0]
+	case string:
+		return v == other
+	}
+	return false
 }
 
 func (s state) list(l, other []any, isSecret bool) (clean any, changed bool) {

@@ -250,3 +250,31 @@ func TestRedactedAgain(t *testing.T) {
 		}
 	}
 }
+
+// TestNext: what is common to a state and one that has nothing to redact is not searched again, unless it became part of a
+// Secret; the result is the same.
+func TestNext(t *testing.T) {
+	shared := map[string]any{"a": "aHVudGVy", "list": []any{map[string]any{"b": "x"}}}
+	widgets := schema.GroupResource{Group: "example.com", Resource: "widgets"}
+	for name, after := range map[string]map[string]any{
+		"another field":    {"kind": "Widget", "data": shared, "n": int64(1)},
+		"a Secret":         {"kind": "Secret", "data": shared},
+		"a nested Secret":  {"kind": "Widget", "data": shared, "template": map[string]any{"kind": "Secret", "data": shared}},
+		"stringData":       {"kind": "Widget", "stringData": shared, "data": shared},
+		"a list of Secret": {"kind": "SecretList", "items": []any{shared}},
+		"a text":           {"kind": "Widget", "data": shared, "text": "kind: Secret\nstringData: {a: hunter2}\n"},
+	} {
+		before := map[string]any{"kind": "Widget", "data": shared, "items": []any{shared}}
+		if _, _, nothing := Next(widgets, nil, before, false); !nothing {
+			t.Fatal("there is something to redact before")
+		}
+		wantBefore, wantAfter := Pair(widgets, before, after)
+		gotBefore, gotAfter, nothing := Next(widgets, before, after, true)
+		if !reflect.DeepEqual(gotBefore, wantBefore) || !reflect.DeepEqual(gotAfter, wantAfter) {
+			t.Errorf("%s: %v and %v, want %v and %v", name, gotBefore, gotAfter, wantBefore, wantAfter)
+		}
+		if nothing != (name == "another field") {
+			t.Errorf("%s: nothing to redact: %t", name, nothing)
+		}
+	}
+}

@@ -7,7 +7,7 @@
 package diff
 
 import (
-	"maps"
+	"reflect"
 	"slices"
 )
 
@@ -122,7 +122,7 @@ func (d *differ) values(before, after any) {
 
 func (d *differ) maps(before, after map[string]any) {
 	inMetadata := len(d.path) == 1 && d.path[0].Field == "metadata"
-	for _, name := range fieldNames(before, after) {
+	for _, name := range changedNames(before, after) {
 		b, had := before[name]
 		a, has := after[name]
 		if inMetadata && d.hide[name] {
@@ -152,16 +152,39 @@ func present(a any, has bool, b any) any {
 	return b
 }
 
-// fieldNames returns the sorted names in either map.
-func fieldNames(a, b map[string]any) []string {
-	names := slices.AppendSeq(make([]string, 0, len(a)), maps.Keys(a))
-	for name := range b {
-		if _, both := a[name]; !both {
+// changedNames returns the sorted names of the fields that may differ.
+func changedNames(before, after map[string]any) (names []string) {
+	if same(before, after) {
+		return nil
+	}
+	for name, b := range before {
+		if a, both := after[name]; !both || !same(b, a) {
+			names = append(names, name)
+		}
+	}
+	for name := range after {
+		if _, both := before[name]; !both {
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
 	return names
+}
+
+// same reports whether two values are equal at first sight: scalars, and maps and lists that are one. The states of an
+// object share what has not changed.
+func same(a, b any) bool {
+	switch a := a.(type) {
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		return ok && reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer() && (a == nil) == (b == nil)
+	case []any:
+		b, ok := b.([]any)
+		return ok && len(a) > 0 && len(a) == len(b) && &a[0] == &b[0]
+	case string, bool, int64, float64:
+		return a == b
+	}
+	return false
 }
 
 // Value returns the value at the first depth steps of the change's path: the new one, or the old one if it was removed.

@@ -200,6 +200,9 @@ func (d *differ) positional(before, after []any) {
 
 // equal compares two trees. Unlike reflect.DeepEqual it is fast for JSON's types.
 func equal(a, b any) bool {
+	if same(a, b) {
+		return true
+	}
 	switch a := a.(type) {
 	case map[string]any:
 		b, ok := b.(map[string]any)

@@ -67,6 +67,32 @@ type Options struct {
 	Objects bool
 	// States sets Event.Before and Event.After, which no output has.
 	States bool
+	// Clean, if set, saves work; see there.
+	Clean *Clean
+}
+
+// Clean remembers the states of objects that have no values of Secrets, by namespace and name, so that of the next states
+// only what differs is searched. It is for one resource and one goroutine.
+type Clean struct {
+	states map[[2]string]*unstructured.Unstructured
+}
+
+// NewClean returns a Clean that remembers nothing yet.
+func NewClean() *Clean { return &Clean{map[[2]string]*unstructured.Unstructured{}} }
+
+// redacted returns two states without values of Secrets.
+func (c *Clean) redacted(r resources.Resource, before, after *unstructured.Unstructured) (cleanBefore, cleanAfter map[string]any) {
+	if c == nil {
+		return redact.Pair(r.GroupResource(), before.Object, after.Object)
+	}
+	key := [2]string{after.GetNamespace(), after.GetName()}
+	cleanBefore, cleanAfter, nothing := redact.Next(r.GroupResource(), before.Object, after.Object, c.states[key] == before)
+	if nothing {
+		c.states[key] = after
+	} else {
+		delete(c.states, key)
+	}
+	return cleanBefore, cleanAfter
 }
 
 // NewAdded returns the event of an object that was added or, if initial is set, that was there from the start.
@@ -84,7 +110,7 @@ func NewAdded(now time.Time, r resources.Resource, obj *unstructured.Unstructure
 func NewModified(now time.Time, r resources.Resource, before, after *unstructured.Unstructured, opts Options) Event {
 	e := newEvent(now, Modified, r, after)
 	e.OldResourceVersion = before.GetResourceVersion()
-	cleanBefore, cleanAfter := redact.Pair(r.GroupResource(), before.Object, after.Object)
+	cleanBefore, cleanAfter := opts.Clean.redacted(r, before, after)
 	result := diff.Objects(cleanBefore, cleanAfter, opts.Diff)
 	e.Changes, e.Hidden, e.By = result.Changes, result.Hidden, result.By
 	grace := after.GetDeletionGracePeriodSeconds()
@@ -111,6 +137,9 @@ func (e *Event) replaced(after map[string]any) {
 func NewDeleted(now time.Time, r resources.Resource, last *unstructured.Unstructured, finalStateUnknown bool, opts Options) Event {
 	e := newEvent(now, Deleted, r, last)
 	e.FinalStateUnknown = finalStateUnknown
+	if opts.Clean != nil {
+		delete(opts.Clean.states, [2]string{e.Namespace, e.Name})
+	}
 	clean := redact.Object(r.GroupResource(), last.Object)
 	e.addSummary(clean, opts)
 	e.addStates(clean, nil, opts)

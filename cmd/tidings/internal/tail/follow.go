@@ -104,19 +104,21 @@ func (t *tail) follow(inf *informer, r resources.Resource) (f *follow, err error
 // handler converts an informer's notifications into news.
 func (t *tail) handler(f *follow) tidings.HandlerFuncs[object] {
 	tell := func(e news.Event) { send(t.ctx, t.events, change{f, e}) }
+	opts := t.opts.News
+	opts.Clean = news.NewClean()
 	return tidings.HandlerFuncs[object]{
 		Add: func(obj object, initial bool) {
 			if !initial || t.opts.Initial {
-				tell(news.NewAdded(time.Now(), f.resource, obj, initial, t.opts.News))
+				tell(news.NewAdded(time.Now(), f.resource, obj, initial, opts))
 			}
 		},
 		Update: func(before, after object) {
 			if before.GetResourceVersion() != after.GetResourceVersion() {
-				tell(news.NewModified(time.Now(), f.resource, before, after, t.opts.News))
+				tell(news.NewModified(time.Now(), f.resource, before, after, opts))
 			}
 		},
 		Delete: func(gone tidings.Tombstone[object]) {
-			tell(news.NewDeleted(time.Now(), f.resource, gone.Object, gone.FinalStateUnknown, t.opts.News))
+			tell(news.NewDeleted(time.Now(), f.resource, gone.Object, gone.FinalStateUnknown, opts))
 		},
 	}
 }
