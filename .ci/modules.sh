@@ -1,5 +1,5 @@
 # The modules of this repository, to be sourced from the scripts beside this file.
-nested=(controlplane bench upstream controllerruntime serve)
+nested=(controlplane bench upstream controllerruntime serve serve/clients)
 modules=(. "${nested[@]}")
 
 # in_module FOLDER COMMAND... runs a command in a module's folder.

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tidings/tidings/serve/internal/launch"
 )
 
 // row is one line of the page.
@@ -61,7 +63,7 @@ func show(d time.Duration) string {
 }
 
 func (w *world) memory(context.Context) ([]row, error) {
-	full, err := residentOf(w.replica.PID())
+	full, err := launch.Resident(w.replica.PID())
 	server, replica := w.fullServer-w.emptyServer, full-w.emptyReplica
 	return []row{{
 		"resident memory that the pods take", fmt.Sprintf("%.0f MB", server/1e6), fmt.Sprintf("%.0f MB", replica/1e6), ratio(replica, server), "≤ 0.15×",
@@ -77,7 +79,7 @@ func (w *world) lists(ctx context.Context) ([]row, error) {
 			return nil, err
 		}
 		defer closeClients(clients)
-		before, err := cpuOf(side.pid)
+		before, err := launch.CPU(side.pid)
 		if err != nil {
 			return nil, err
 		}
@@ -88,7 +90,7 @@ func (w *world) lists(ctx context.Context) ([]row, error) {
 			}
 		}
 		wall[i] = time.Since(began) / time.Duration(w.Lists)
-		after, err := cpuOf(side.pid)
+		after, err := launch.CPU(side.pid)
 		if err != nil {
 			return nil, err
 		}
@@ -144,7 +146,7 @@ func (w *world) getMany(ctx context.Context, side side, rate int) (getResult, er
 		return getResult{}, err
 	}
 	defer closeClients(clients)
-	before, err := cpuOf(side.pid)
+	before, err := launch.CPU(side.pid)
 	if err != nil {
 		return getResult{}, err
 	}
@@ -176,7 +178,7 @@ func (w *world) getMany(ctx context.Context, side side, rate int) (getResult, er
 	case err != nil:
 		return getResult{}, *err
 	}
-	after, err := cpuOf(side.pid)
+	after, err := launch.CPU(side.pid)
 	slices.Sort(took)
 	return getResult{took[n/2], took[n*99/100], after - before}, err
 }
@@ -303,7 +305,7 @@ func (w *world) watchers(ctx context.Context, side side, n int, query func(i int
 	if failed.Load() > 0 {
 		return result{}, fmt.Errorf("%d of %d watches were not opened", failed.Load(), n)
 	}
-	before, err := cpuOf(side.pid)
+	before, err := launch.CPU(side.pid)
 	if err != nil {
 		return result{}, err
 	}
@@ -319,7 +321,7 @@ func (w *world) watchers(ctx context.Context, side side, n int, query func(i int
 	if err != nil {
 		return result{}, err
 	}
-	after, err := cpuOf(side.pid)
+	after, err := launch.CPU(side.pid)
 	r := result{cpu: after - before}
 	if all {
 		took := make([]int64, changes)

@@ -85,14 +85,14 @@ func (w *world) start(ctx context.Context) (err error) {
 	if err := w.connect(ctx); err != nil {
 		return err
 	}
-	if w.emptyServer, err = residentOf(w.plane.PID()); err != nil {
+	if w.emptyServer, err = launch.Resident(w.plane.PID()); err != nil {
 		return err
 	}
 	empty, err := w.launcher.Start(ctx, "--resources", "pods")
 	if err != nil {
 		return err
 	}
-	w.emptyReplica, err = residentOf(empty.PID())
+	w.emptyReplica, err = launch.Resident(empty.PID())
 	empty.Kill()
 	if err != nil {
 		return err
@@ -100,7 +100,7 @@ func (w *world) start(ctx context.Context) (err error) {
 	if err := w.load(ctx); err != nil {
 		return err
 	}
-	if w.fullServer, err = residentOf(w.plane.PID()); err != nil {
+	if w.fullServer, err = launch.Resident(w.plane.PID()); err != nil {
 		return err
 	}
 	w.replica, err = w.startReplica(ctx)

@@ -1,4 +1,4 @@
-package main
+package launch
 
 import (
 	"bytes"
@@ -12,8 +12,8 @@ import (
 // clockTick is the unit of CPU time in /proc, which is the same on all Linux systems.
 const clockTick = 10 * time.Millisecond
 
-// cpuOf returns the CPU time that a process has used, as getrusage counts it.
-func cpuOf(pid int) (time.Duration, error) {
+// CPU returns the CPU time that a process has used, as getrusage counts it.
+func CPU(pid int) (time.Duration, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, err
@@ -31,8 +31,8 @@ func cpuOf(pid int) (time.Duration, error) {
 	return time.Duration(ticks) * clockTick, nil
 }
 
-// residentOf returns the resident memory of a process, in bytes.
-func residentOf(pid int) (float64, error) {
+// Resident returns the resident memory of a process, in bytes.
+func Resident(pid int) (float64, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, err
