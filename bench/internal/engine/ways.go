@@ -57,7 +57,8 @@ type constructors struct {
 // clientGoWay returns a maker of client-go's informers.
 func clientGoWay(c Config) (maker, error) {
 	return c.made(constructors{
-		informer: cache.NewSharedIndexInformerWithOptions, fromClient: cache.NewListWatchFromClient, filtered: cache.NewFilteredListWatchFromClient,
+		informer:   cache.NewSharedIndexInformerWithOptions,
+		fromClient: cache.NewListWatchFromClient, filtered: cache.NewFilteredListWatchFromClient,
 		dynamic: func(client dynamic.Interface, resource schema.GroupVersionResource, indexers cache.Indexers) cache.SharedIndexInformer {
 			return dynamicinformer.NewFilteredDynamicInformer(client, resource, metav1.NamespaceAll, 0, indexers, nil).Informer()
 		},
@@ -76,7 +77,8 @@ func throughWay(c Config) (maker, error) {
 		}, nil
 	}
 	return c.made(constructors{
-		informer: clientgo.NewSharedIndexInformerWithOptions, fromClient: clientgo.NewListWatchFromClient, filtered: clientgo.NewFilteredListWatchFromClient,
+		informer:   clientgo.NewSharedIndexInformerWithOptions,
+		fromClient: clientgo.NewListWatchFromClient, filtered: clientgo.NewFilteredListWatchFromClient,
 		dynamic: func(client dynamic.Interface, resource schema.GroupVersionResource, indexers cache.Indexers) cache.SharedIndexInformer {
 			return clientgo.NewFilteredDynamicInformer(client, resource, metav1.NamespaceAll, 0, indexers, nil).Informer()
 		},

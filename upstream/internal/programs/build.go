@@ -90,7 +90,8 @@ func (b *Builder) copy(ctx context.Context, p Program, path ...string) error {
 		}
 	}
 	const runtime = ours + "/controllerruntime"
-	_, err := workspace.GoCommand(ctx, b.space.Path(path...), "mod", "edit", "-module=example.com/program", "-require="+runtime+"@v0.0.0", "-replace="+runtime+"="+requirements)
+	_, err := workspace.GoCommand(ctx, b.space.Path(path...), "mod", "edit", "-module=example.com/program",
+		"-require="+runtime+"@v0.0.0", "-replace="+runtime+"="+requirements)
 	if err != nil {
 		return err
 	}
@@ -128,7 +129,8 @@ func (b *Builder) require(ctx context.Context, path ...string) error {
 
 // needed returns the modules that package clientgo and those below it need.
 func (b *Builder) needed(ctx context.Context) (map[string]bool, error) {
-	out, err := workspace.GoCommand(ctx, b.root, "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", "./clientgo/...")
+	const format = "{{with .Module}}{{.Path}}{{end}}"
+	out, err := workspace.GoCommand(ctx, b.root, "list", "-deps", "-f", format, "./clientgo/...")
 	modules := map[string]bool{}
 	for module := range strings.Lines(string(out)) {
 		modules[strings.TrimSpace(module)] = true

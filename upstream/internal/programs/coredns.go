@@ -18,9 +18,9 @@ import (
 
 var coreDNS = Program{
 	Name: "coredns", Module: "github.com/coredns/coredns", Version: "v1.15.0", License: "Apache-2.0",
-	About: fmt.Sprintf("Its plugin `kubernetes` has queues and stores of its own behind a reflector, and keeps shortened objects. "+
-		"%d pods and %d Services, half of them headless; their endpoints change %d times, and a tenth of the Services are deleted.",
-		dnsPods, dnsPods/5, dnsChanges),
+	About: fmt.Sprintf("Its plugin `kubernetes` has queues and stores of its own behind a reflector, and keeps "+
+		"shortened objects. %d pods and %d Services, half of them headless; their endpoints change %d times, and a "+
+		"tenth of the Services are deleted.", dnsPods, dnsPods/5, dnsChanges),
 	Main: ".", Packages: []string{"./plugin/kubernetes/..."}, play: playCoreDNS, untidy: true,
 }
 
@@ -64,21 +64,28 @@ func playCoreDNS(ctx context.Context, s *session) ([]string, error) {
 	if err := s.start("-conf", config); err != nil {
 		return nil, err
 	}
-	last := len(w.services) - 1
-	if err := s.await(ctx, "the name of the last Service", func() (bool, error) { return w.resolves(ctx, w.services[last].Name, w.services[last].Namespace), nil }); err != nil {
+	last := w.services[len(w.services)-1]
+	if err := s.awaitName(ctx, w, last.Name, last.Namespace); err != nil {
 		return nil, err
 	}
 	if err := s.synced(); err != nil {
 		return nil, err
 	}
 	w.disturb(s)
-	if err := s.await(ctx, "the name of the Service that was made last", func() (bool, error) { return w.resolves(ctx, "the-last-service", "default"), nil }); err != nil {
+	if err := s.awaitName(ctx, w, "the-last-service", "default"); err != nil {
 		return nil, err
 	}
 	err = s.await(ctx, "the address that changed last", func() (bool, error) {
 		return slices.Contains(w.lookUp(ctx, "the-last-endpoint", "default"), "10.9.9.9"), nil
 	})
 	return w.answers(ctx), err
+}
+
+// awaitName waits until a Service has an address.
+func (s *session) awaitName(ctx context.Context, w *dnsWorld, name, namespace string) error {
+	return s.await(ctx, "an address of "+name, func() (bool, error) {
+		return net.ParseIP(w.lookUp(ctx, name, namespace)[0]) != nil, nil
+	})
 }
 
 // newDNSWorld loads the server.
@@ -126,7 +133,8 @@ func (w *dnsWorld) disturb(s *session) {
 	service, slice := w.services[0].DeepCopy(), w.slices[0].DeepCopy()
 	for _, name := range []string{"the-last-service", "the-last-endpoint"} {
 		service.Namespace, service.Name, service.UID = "default", name, ""
-		slice.Namespace, slice.Name, slice.UID, slice.Labels = "default", name, "", map[string]string{discoveryv1.LabelServiceName: name}
+		slice.Namespace, slice.Name, slice.UID = "default", name, ""
+		slice.Labels = map[string]string{discoveryv1.LabelServiceName: name}
 		slice.Endpoints[0].Addresses = []string{"10.9.9.9"}
 		s.server.Create(slice)
 		s.server.Create(service)
@@ -141,10 +149,6 @@ func (w *dnsWorld) lookUp(ctx context.Context, name, namespace string) []string 
 	}
 	slices.Sort(addresses)
 	return addresses
-}
-
-func (w *dnsWorld) resolves(ctx context.Context, name, namespace string) bool {
-	return net.ParseIP(w.lookUp(ctx, name, namespace)[0]) != nil
 }
 
 // dnsError describes a failed lookup without the addresses of the connection.

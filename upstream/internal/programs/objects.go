@@ -27,7 +27,8 @@ func pods(n int) []*corev1.Pod { return wiretest.Pods(n, seed) }
 // meta returns the metadata of an object of the same workload as a pod.
 func meta(kind string, pod *corev1.Pod) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
-		Namespace: pod.Namespace, Name: "of-" + pod.Name, UID: types.UID(kind + "-" + pod.Name), CreationTimestamp: created, Labels: pod.Labels, Generation: 1,
+		Namespace: pod.Namespace, Name: "of-" + pod.Name, UID: types.UID(kind + "-" + pod.Name),
+		CreationTimestamp: created, Labels: pod.Labels, Generation: 1,
 		Annotations: map[string]string{"deployment.kubernetes.io/revision": "3"}, ManagedFields: pod.ManagedFields,
 	}
 }
@@ -61,13 +62,20 @@ func companions(i int, pod *corev1.Pod) []object.Object {
 			Selector: pod.Labels, ClusterIP: ip, ClusterIPs: []string{ip}, Type: corev1.ServiceTypeClusterIP,
 			Ports: []corev1.ServicePort{{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP}},
 		}},
-		&corev1.ConfigMap{ObjectMeta: meta("configmap", pod), Data: map[string]string{"settings": fmt.Sprintf("name: %s\nnode: %s\n", pod.Name, pod.Spec.NodeName)}},
-		&corev1.Secret{ObjectMeta: meta("secret", pod), Type: corev1.SecretTypeOpaque, Data: map[string][]byte{"token": []byte(pod.UID)}},
+		&corev1.ConfigMap{ObjectMeta: meta("configmap", pod), Data: map[string]string{
+			"settings": fmt.Sprintf("name: %s\nnode: %s\n", pod.Name, pod.Spec.NodeName),
+		}},
+		&corev1.Secret{
+			ObjectMeta: meta("secret", pod), Type: corev1.SecretTypeOpaque, Data: map[string][]byte{"token": []byte(pod.UID)},
+		},
 		&discoveryv1.EndpointSlice{
 			ObjectMeta: sliceMeta(pod), AddressType: discoveryv1.AddressTypeIPv4,
-			Ports: []discoveryv1.EndpointPort{{Name: ptr.To("http"), Port: ptr.To[int32](8080), Protocol: ptr.To(corev1.ProtocolTCP)}},
+			Ports: []discoveryv1.EndpointPort{{
+				Name: ptr.To("http"), Port: ptr.To[int32](8080), Protocol: ptr.To(corev1.ProtocolTCP),
+			}},
 			Endpoints: []discoveryv1.Endpoint{{
-				Addresses: []string{pod.Status.PodIP}, NodeName: &pod.Spec.NodeName, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)},
+				Addresses: []string{pod.Status.PodIP}, NodeName: &pod.Spec.NodeName,
+				Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)},
 			}},
 		},
 	}

@@ -20,8 +20,9 @@ var operatorSource string
 
 var operator = Program{
 	Name: "operator", Version: "on controller-runtime", License: "Apache-2.0",
-	About: fmt.Sprintf("A program of this repository on controller-runtime's manager. It keeps a ConfigMap about each of %d Deployments, and caches %d pods. "+
-		"%d changes of pods, two of each Deployment, and a tenth of the ConfigMaps are deleted.", operatorDeployments, operatorPods, operatorChanges),
+	About: fmt.Sprintf("A program of this repository on controller-runtime's manager. It keeps a ConfigMap about each of "+
+		"%d Deployments, and caches %d pods. %d changes of pods, two of each Deployment, and a tenth of the ConfigMaps are "+
+		"deleted.", operatorDeployments, operatorPods, operatorChanges),
 	Main: ".", Packages: []string{"."}, play: playOperator, source: operatorSource,
 }
 
@@ -89,7 +90,8 @@ func (s *session) descriptions() (lines []string) {
 		if owner == nil {
 			owner = &metav1.OwnerReference{}
 		}
-		lines = append(lines, fmt.Sprintf("%s of %s %s: %v", object.KeyOf(obj), owner.Kind, owner.Name, obj.(*corev1.ConfigMap).Data))
+		data := obj.(*corev1.ConfigMap).Data
+		lines = append(lines, fmt.Sprintf("%s of %s %s: %v", object.KeyOf(obj), owner.Kind, owner.Name, data))
 	}
 	slices.Sort(lines)
 	return lines

@@ -12,16 +12,20 @@ func Page(reports []Report, opts Options, on time.Time) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `# Whole programs
 
-Programs of other people, from the module cache, and one of this repository: as they are, on client-go, and changed by `+"`tidings migrate --write`"+`, on Tidings.
-Where a program has generated informers of its own, these import Tidings' package cache, as [Migrating](../docs/migrating.md#custom-resources-with-generated-code) describes.
-Both have the same dependencies, and a file that reports what the process uses. Each run has a test server of its own, with the same objects,
-over TLS and HTTP/2 on loopback; the requests are those that it got. A row says what the process has used since its start, until all objects were processed
-(*synced*) and until everything that then changed was processed too (*at the end*). The figures are medians of %d runs of each; both engines take turns.
-`+"`make programs`"+` wrote this page on %s. It has every program and every row that was measured.
+Programs of other people, from the module cache, and one of this repository: as they are, on client-go, and changed by
+`+"`tidings migrate --write`"+`, on Tidings. Where a program has generated informers of its own, these import Tidings'
+package cache, as [Migrating](../docs/migrating.md#custom-resources-with-generated-code) describes. Both have the same
+dependencies, and a file that reports what the process uses. Each run has a test server of its own, with the same
+objects, over TLS and HTTP/2 on loopback; the requests are those that it got. A row says what the process has used since
+its start, until all objects were processed (*synced*) and until everything that then changed was processed too (*at the
+end*). The figures are medians of %d runs of each; both engines take turns. `+"`make programs`"+` wrote this page on %s.
+It has every program and every row that was measured.
 
 `, opts.Rounds, on.Format(time.DateOnly))
 	for _, r := range reports {
-		fmt.Fprintf(&b, "## %s %s\n\n%s License: %s.\n\n%s\n%s\n", r.Program.Name, r.Program.Version, r.Program.About, r.Program.License, r.Table(), r.conclusion())
+		p := r.Program
+		fmt.Fprintf(&b, "## %s %s\n\n%s License: %s.\n\n", p.Name, p.Version, p.About, p.License)
+		fmt.Fprintf(&b, "%s\n%s\n", r.Table(), r.conclusion())
 	}
 	return strings.TrimRight(b.String(), "\n") + "\n"
 }
@@ -60,7 +64,8 @@ var figures = []figure{
 func (r Report) Table() string {
 	rows := slices.Clone(figures)
 	for _, kind := range kinds {
-		rows = append(rows, figure{"requests: " + string(kind), "%.0f", func(r Result) float64 { return float64(r.Requests[kind]) }})
+		count := func(r Result) float64 { return float64(r.Requests[kind]) }
+		rows = append(rows, figure{"requests: " + string(kind), "%.0f", count})
 	}
 	var b strings.Builder
 	b.WriteString("| what | client-go | Tidings | ratio |\n|---|---|---|---|\n")
@@ -73,7 +78,8 @@ func (r Report) Table() string {
 		if theirs > 0 {
 			ratio = fmt.Sprintf("%.2f×", ours/theirs)
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", row.name, fmt.Sprintf(row.format, theirs), fmt.Sprintf(row.format, ours), ratio)
+		their, our := fmt.Sprintf(row.format, theirs), fmt.Sprintf(row.format, ours)
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", row.name, their, our, ratio)
 	}
 	return b.String()
 }

@@ -18,7 +18,8 @@ func TestNamed(t *testing.T) {
 	if one, err := Named([]string{"coredns"}); err != nil || len(one) != 1 || one[0].Name != "coredns" {
 		t.Errorf("got %v, %v", one, err)
 	}
-	if _, err := Named([]string{"coredns", "core"}); err == nil || !strings.Contains(err.Error(), `"core"`) || !strings.Contains(err.Error(), "kube-state-metrics") {
+	_, err := Named([]string{"coredns", "core"})
+	if err == nil || !strings.Contains(err.Error(), `"core"`) || !strings.Contains(err.Error(), "kube-state-metrics") {
 		t.Errorf("got %v, want the name and those that there are", err)
 	}
 }
@@ -40,24 +41,39 @@ func TestDifference(t *testing.T) {
 // Every figure that was measured is in the page, better or worse.
 func TestPage(t *testing.T) {
 	run := func(heap uint64, lists int) Result {
-		return Result{Ended: Usage{Heap: heap}, State: []string{"x"}, Requests: map[tidingstest.RequestKind]int{tidingstest.List: lists}}
+		requests := map[tidingstest.RequestKind]int{tidingstest.List: lists}
+		return Result{Ended: Usage{Heap: heap}, State: []string{"x"}, Requests: requests}
 	}
 	report := Report{Program: sampleController, Runs: map[Engine][]Result{
 		ClientGo: {run(3e6, 4), run(2e6, 4), run(9e6, 4)}, Tidings: {run(6e6, 8), run(1e6, 8), run(7e6, 8)},
 	}}
 	page := Page([]Report{report}, Options{Rounds: 3}, time.Unix(0, 0))
 	for _, want := range []string{
-		"| at the end: live heap | 3.0 MB | 6.0 MB | 2.00× |", "| requests: list | 4 | 8 | 2.00× |", "Apache-2.0", sampleController.Version, "The results are equal: 1 lines.",
+		"| at the end: live heap | 3.0 MB | 6.0 MB | 2.00× |", "| requests: list | 4 | 8 | 2.00× |", "Apache-2.0",
+		sampleController.Version, "The results are equal: 1 lines.",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %s:\n%s", want, page)
 		}
 	}
 	report.Difference = "- y\n"
-	if page := Page([]Report{report}, Options{Rounds: 3}, time.Unix(0, 0)); !strings.Contains(page, "The results differ") || !strings.Contains(page, "- y") {
+	page = Page([]Report{report}, Options{Rounds: 3}, time.Unix(0, 0))
+	if !strings.Contains(page, "The results differ") || !strings.Contains(page, "- y") {
 		t.Errorf("the page hides a difference:\n%s", page)
 	}
 }
+
+const holding20MB = `package main
+
+var data = make([]byte, 20<<20)
+
+func main() {
+	for i := range data {
+		data[i] = 1
+	}
+	select {}
+}
+`
 
 // A program with the added file reports what it uses, as often as it is asked, and ends when it is told to.
 func TestReporter(t *testing.T) {
@@ -67,7 +83,7 @@ func TestReporter(t *testing.T) {
 	w := &workspace.Workspace{Folder: t.TempDir()}
 	for name, text := range map[string]string{
 		"go.mod": "module program\n", "usage_report.go": reporter,
-		"main.go": "package main\n\nvar data = make([]byte, 20<<20)\n\nfunc main() {\n\tfor i := range data {\n\t\tdata[i] = 1\n\t}\n\tselect {}\n}\n",
+		"main.go": holding20MB,
 	} {
 		if err := w.Write(text, name); err != nil {
 			t.Fatal(err)

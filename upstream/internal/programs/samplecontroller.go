@@ -17,16 +17,19 @@ import (
 
 var sampleController = Program{
 	Name: "sample-controller", Module: "k8s.io/sample-controller", Version: "v0.36.3", License: "Apache-2.0",
-	About: fmt.Sprintf("It makes a Deployment for each of %d objects, while %d Deployments of others change %d times. Two factories, one of them generated.",
-		foos, foreignDeployments, foreignChanges),
-	Main: ".", Packages: []string{"./..."}, Generated: []string{"pkg/generated/informers"}, play: playSampleController,
+	About: fmt.Sprintf("It makes a Deployment for each of %d objects, while %d Deployments of others change %d times. "+
+		"Two factories, one of them generated.", foos, foreignDeployments, foreignChanges),
+	Main: ".", Packages: []string{"./..."}, Generated: []string{"pkg/generated/informers"},
+	play: playSampleController,
 }
 
-// The sizes of the scenario. The program sends five requests a second with each of two clients, so there are few of its own objects.
+// The sizes of the scenario. The program sends five requests a second with each of two clients, so
+// there are few of its own objects.
 const foos, foreignDeployments, foreignChanges = 30, 5_000, 20_000
 
 var (
-	foosResource        = schema.GroupVersionResource{Group: "samplecontroller.k8s.io", Version: "v1alpha1", Resource: "foos"}
+	foosVersion         = schema.GroupVersion{Group: "samplecontroller.k8s.io", Version: "v1alpha1"}
+	foosResource        = foosVersion.WithResource("foos")
 	deploymentsResource = appsv1.SchemeGroupVersion.WithResource("deployments")
 )
 
@@ -115,7 +118,10 @@ func (s *session) fooStates() (done int) {
 		replicas, _, _ := unstructured.NestedInt64(u.Object, "spec", "replicas")
 		available, _, _ := unstructured.NestedInt64(u.Object, "status", "availableReplicas")
 		d := made[u.GetName()]
-		if d != nil && int64(ptr.Deref(d.Spec.Replicas, 0)) == replicas && int64(d.Status.AvailableReplicas) == available {
+		if d == nil {
+			continue
+		}
+		if int64(ptr.Deref(d.Spec.Replicas, 0)) == replicas && int64(d.Status.AvailableReplicas) == available {
 			done++
 		}
 	}
@@ -125,8 +131,9 @@ func (s *session) fooStates() (done int) {
 // fooLines describes the Deployments that the program has made.
 func (s *session) fooLines() (lines []string) {
 	for _, d := range s.owned() {
-		lines = append(lines, fmt.Sprintf("deployment %s of %s: %d replicas, %v, %v, %s", object.KeyOf(d), metav1.GetControllerOf(d).Name,
-			*d.Spec.Replicas, d.Spec.Selector.MatchLabels, d.Spec.Template.Labels, d.Spec.Template.Spec.Containers[0].Image))
+		lines = append(lines, fmt.Sprintf("deployment %s of %s: %d replicas, %v, %v, %s",
+			object.KeyOf(d), metav1.GetControllerOf(d).Name, *d.Spec.Replicas,
+			d.Spec.Selector.MatchLabels, d.Spec.Template.Labels, d.Spec.Template.Spec.Containers[0].Image))
 	}
 	for _, obj := range s.server.Objects(foosResource) {
 		u := obj.(*unstructured.Unstructured)

@@ -36,13 +36,16 @@ type session struct {
 
 // kinds are the kinds of requests that are counted.
 var kinds = []tidingstest.RequestKind{
-	tidingstest.List, tidingstest.Watch, tidingstest.WatchList, tidingstest.Get, tidingstest.Create, tidingstest.Update, tidingstest.Patch, tidingstest.Delete,
+	tidingstest.List, tidingstest.Watch, tidingstest.WatchList, tidingstest.Get, tidingstest.Create, tidingstest.Update,
+	tidingstest.Patch, tidingstest.Delete,
 }
 
 // Run runs a program that was built to a binary. Its log is kept in dir.
 func (p Program) Run(t testing.TB, binary, dir string) (result Result, err error) {
 	s := &session{binary: binary, dir: dir}
-	s.server = tidingstest.NewServer(t, tidingstest.ServerOptions{Loopback: true, TLS: true, HTTP2: true, History: 200_000})
+	s.server = tidingstest.NewServer(t, tidingstest.ServerOptions{
+		Loopback: true, TLS: true, HTTP2: true, History: 200_000,
+	})
 	defer s.server.Stop()
 	defer func() {
 		if s.process != nil {

@@ -14,8 +14,8 @@ import (
 
 var stateMetrics = Program{
 	Name: "kube-state-metrics", Module: "k8s.io/kube-state-metrics/v2", Version: "v2.20.0", License: "Apache-2.0",
-	About: fmt.Sprintf("It has a reflector for every kind of object, over a ListWatch of its own, and keeps metrics only. %d pods and what comes with them; %d changes, and a tenth of the pods are deleted.",
-		metricsPods, metricsChanges),
+	About: fmt.Sprintf("It has a reflector for every kind of object, over a ListWatch of its own, and keeps metrics only. "+
+		"%d pods and what comes with them; %d changes, and a tenth of the pods are deleted.", metricsPods, metricsChanges),
 	Main: ".", Packages: []string{"./internal/...", "./pkg/..."}, play: playStateMetrics,
 }
 
@@ -41,7 +41,9 @@ func playStateMetrics(ctx context.Context, s *session) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.start("--kubeconfig", kubeconfig, "--host", "127.0.0.1", "--port", port, "--telemetry-host", "127.0.0.1", "--telemetry-port", telemetry); err != nil {
+	err = s.start("--kubeconfig", kubeconfig, "--host", "127.0.0.1", "--port", port,
+		"--telemetry-host", "127.0.0.1", "--telemetry-port", telemetry)
+	if err != nil {
 		return nil, err
 	}
 	address := "http://127.0.0.1:" + port + "/metrics"
@@ -79,7 +81,8 @@ func (s *session) disturbStateMetrics(all []*corev1.Pod) int {
 	return len(all) - (len(all)+9)/10 + 1
 }
 
-// awaitMetrics waits until the metrics are those of n pods, among them the named one if there is a name, and stay the same.
+// awaitMetrics waits until the metrics are those of n pods, among them the named one if there is a
+// name, and stay the same.
 func (s *session) awaitMetrics(ctx context.Context, address string, n int, name string) error {
 	before := ""
 	return s.await(ctx, fmt.Sprint("the metrics of ", n, " pods"), func() (bool, error) {
