@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/tidings/tidings/cmd/tidings/internal/cli"
 )
 
 // summary answers the question for which the command was run.
@@ -51,7 +53,7 @@ func (r Report) notes(left []string) string {
 	if r.Total.Extrapolated {
 		s += "~ is extrapolated from the first objects of the list; with more objects, Tidings shares more.\n"
 	}
-	return s + r.explainRatio()
+	return s + r.gains() + r.explainRatio()
 }
 
 // littleSaved is the ratio from which on the report explains why Tidings saves little or nothing.
@@ -78,20 +80,69 @@ func (r Report) explainRatio() string {
 	}
 }
 
+// gains says for each of several resources whether its informer would gain, and if not, why.
+func (r Report) gains() string {
+	var gain, lose []string
+	for _, result := range r.Resources {
+		name, why := cli.Printable(result.Resource), result.whyNoGain()
+		switch {
+		case result.Objects == 0:
+		case why == "":
+			gain = append(gain, name)
+		default:
+			lose = append(lose, name+" ("+why+")")
+		}
+	}
+	if len(gain)+len(lose) < 2 {
+		return ""
+	}
+	text := ""
+	if len(gain) > 0 {
+		text = "Informers that gain: " + strings.Join(gain, ", ") + ".\n"
+	}
+	if len(lose) > 0 {
+		text += "No gain: " + strings.Join(lose, ", ") + ".\n"
+	}
+	return text
+}
+
+// whyNoGain says why an informer of the resource saves little or nothing, or "" if it saves.
+func (r Result) whyNoGain() string {
+	ours, theirs := r.Tidings.CacheBytes, r.ClientGo.CacheBytes
+	switch {
+	case float64(ours) < littleSaved*float64(theirs):
+		return ""
+	case ours > 2*theirs || r.Sharing.SharedBytes*4 > r.Sharing.Bytes:
+		if n := breakEven(r.ClientGo.CacheBytes, r.Tidings.CacheBytes, r.Objects); n > r.Objects {
+			return fmt.Sprintf("too few; from about %d on", n)
+		}
+		return "too few"
+	default:
+		return fmt.Sprintf("little in common: %s of the bytes", percent(r.Sharing.SharedBytes, r.Sharing.Bytes))
+	}
+}
+
+// breakEven returns from how many objects on Tidings saves memory, if it saves the usual share of each; 0 if that is unknown.
+func breakEven(theirs, ours uint64, objects int64) int64 {
+	each := float64(theirs) / float64(max(objects, 1))
+	fixed := float64(ours) - (1-typicalSaving)*float64(theirs)
+	if each <= 0 || fixed <= 0 {
+		return 0
+	}
+	return roundUp(int64(fixed / (typicalSaving * each)))
+}
+
 // typicalSaving is the share of client-go's cache that Tidings saves of objects that have much in
 // common, as built-in ones do.
 const typicalSaving = 0.5
 
 // explainBreakEven says from how many objects on moving saves memory: when what is saved of each pays for the decoders.
 func (r Report) explainBreakEven() string {
-	t := r.Total
-	each := float64(t.ClientGo.CacheBytes) / float64(max(t.Objects, 1))
-	fixed := float64(t.Tidings.CacheBytes) - (1-typicalSaving)*float64(t.ClientGo.CacheBytes)
-	if each <= 0 || fixed <= 0 {
+	n := breakEven(r.Total.ClientGo.CacheBytes, r.Total.Tidings.CacheBytes, r.Total.Objects)
+	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("Moving saves memory from about %d objects of this size on, if Tidings saves half of each, as usual for built-in types.\n",
-		roundUp(int64(fixed/(typicalSaving*each))))
+	return fmt.Sprintf("Moving saves memory from about %d objects of this size on, if Tidings saves half of each, as usual for built-in types.\n", n)
 }
 
 // roundUp rounds an estimate up to two digits.
