@@ -76,6 +76,7 @@ func (f *file) clientGo() {
 		text := strconv.Quote(to.path) + f.keepLacked(spec, path, used[path])
 		f.edits = append(f.edits, edit{from: spec.Path.Pos(), to: spec.Path.End(), text: text, about: path})
 		f.requires = append(f.requires, ours)
+		f.clientGains(path, used[path])
 	}
 }
 

@@ -35,6 +35,8 @@ type Result struct {
 	Files []File
 	// Notes say what is left alone, and why, sorted by position.
 	Notes []Note
+	// Gains say what the informers in Files gain, sorted by position.
+	Gains []Note
 	// Broken is set if packages do not build, so that they could not be analyzed. Notes name them.
 	Broken     bool
 	unresolved bool // the go command could not resolve an import
@@ -122,6 +124,7 @@ func (r *Result) add(f *file, overlay map[string][]byte) error {
 		changed.Module = f.pkg.Module.Dir
 	}
 	r.Files = append(r.Files, changed)
+	r.Gains = append(r.Gains, f.gains...)
 	return nil
 }
 
@@ -173,9 +176,11 @@ func (r *Result) addExcluded(pkg *packages.Package, seen map[string]bool) {
 
 func (r *Result) sort() {
 	slices.SortFunc(r.Files, func(a, b File) int { return cmp.Compare(a.Path, b.Path) })
-	slices.SortFunc(r.Notes, func(a, b Note) int {
-		return cmp.Or(cmp.Compare(a.Position.Filename, b.Position.Filename), cmp.Compare(a.Position.Offset, b.Position.Offset), cmp.Compare(a.Text, b.Text))
-	})
+	for _, notes := range [][]Note{r.Notes, r.Gains} {
+		slices.SortFunc(notes, func(a, b Note) int {
+			return cmp.Or(cmp.Compare(a.Position.Filename, b.Position.Filename), cmp.Compare(a.Position.Offset, b.Position.Offset), cmp.Compare(a.Text, b.Text))
+		})
+	}
 }
 
 // file is a file being analyzed.
@@ -187,6 +192,7 @@ type file struct {
 	edits    []edit
 	requires []string
 	notes    []Note
+	gains    []Note
 }
 
 // note records why something at a position is left alone.

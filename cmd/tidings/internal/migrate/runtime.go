@@ -61,6 +61,7 @@ func (f *file) managerOptions(lit *ast.CompositeLit) bool {
 	}
 	f.edits = append(f.edits, f.insertField(lit))
 	f.requires = append(f.requires, oursRuntime)
+	f.gain(lit.Pos(), "the manager's cache", gainsKind)
 	return true
 }
 

@@ -26,17 +26,8 @@ func (r *Result) Diff(dir string) []byte {
 // Summary describes what is left alone, and what to do next, in lines for people. Paths are relative to dir.
 func (r *Result) Summary(dir string, written bool) string {
 	var text strings.Builder
-	if len(r.Notes) > 0 {
-		text.WriteString("not changed:\n")
-	}
-	for _, n := range r.Notes {
-		at := ""
-		if n.Position.Filename != "" {
-			n.Position.Filename = relativePath(dir, n.Position.Filename)
-			at = n.Position.String() + ": "
-		}
-		fmt.Fprintf(&text, "  %s%s\n", at, strings.ReplaceAll(n.Text, "\n", " "))
-	}
+	writeNotes(&text, "not changed:", r.Notes, dir)
+	writeNotes(&text, "what informers gain:", r.Gains, dir)
 	changes := 0
 	for _, f := range r.Files {
 		changes += f.Changes
@@ -53,6 +44,21 @@ func (r *Result) Summary(dir string, written bool) string {
 		r.nextSteps(&text, dir)
 	}
 	return text.String()
+}
+
+// writeNotes writes notes below a title, if there are any.
+func writeNotes(text *strings.Builder, title string, notes []Note, dir string) {
+	for i, n := range notes {
+		if i == 0 {
+			text.WriteString(title + "\n")
+		}
+		at := ""
+		if n.Position.Filename != "" {
+			n.Position.Filename = relativePath(dir, n.Position.Filename)
+			at = n.Position.String() + ": "
+		}
+		fmt.Fprintf(text, "  %s%s\n", at, strings.ReplaceAll(n.Text, "\n", " "))
+	}
 }
 
 // nextSteps lists the commands that update the changed files' modules, to be run in dir.
