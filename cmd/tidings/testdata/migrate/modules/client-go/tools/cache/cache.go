@@ -22,3 +22,6 @@ type Reflector struct{}
 func NewReflector(lw, example any, store Store, resync int) *Reflector { return nil }
 
 func ShutDownEventHandler(informer any) error { return nil }
+
+// ListWatch has functions of the program.
+type ListWatch struct{ ListFunc func() any }

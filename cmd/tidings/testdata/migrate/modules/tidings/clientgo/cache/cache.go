@@ -20,3 +20,6 @@ func MetaNamespaceKeyFunc(any) (string, error) { return "", nil }
 type Reflector struct{}
 
 func NewReflector(lw, example any, store Store, resync int) *Reflector { return nil }
+
+// ListWatch has functions of the program.
+type ListWatch struct{ ListFunc func() any }
