@@ -1,5 +1,5 @@
 GO ?= go
-.PHONY: build test test-short lint licenses compat vuln demo demo-serve up bench bench-million bench-quick bench-serve reliability soak state-metrics upstream suites programs mutants simulate simulate-mutants fuzz clean
+.PHONY: build test test-short lint licenses compat vuln demo demo-serve up bench bench-million bench-quick bench-serve reliability soak soak-serve state-metrics upstream suites programs mutants simulate simulate-mutants fuzz clean
 
 build: ## compile every module
 	@.ci/each all $(GO) build -o /dev/null ./...
@@ -84,11 +84,16 @@ soak: ## informers against the real control plane with everything that goes wron
 	cd bench && $(GO) run ./cmd/soak -duration $(DURATION)
 
 FUZZTIME ?= 30s
+soak-serve: ## two read replicas with 200 clients and faults for DURATION, and 100,000 random requests of users with random roles
+	cd serve && $(GO) run ./soak -duration $(DURATION)
+	cd serve && $(GO) test -timeout 60m -run 'TestRandomRequests$$' . -requests 100000
+
 fuzz: ## every fuzz target for FUZZTIME each
 	@for pkg in $$($(GO) list ./...); do \
 	  for f in $$($(GO) test -list '^Fuzz' $$pkg 2>/dev/null | grep '^Fuzz'); do \
 	    echo "$$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
 	  done; done
+	cd serve && $(GO) test -run '^$$' -fuzz '^FuzzSelectors$$' -fuzztime $(FUZZTIME) .
 
 SEEDS ?= 200
 simulate: ## SEEDS simulated runs of informers, controllers and managers against a server that misbehaves, and ten times as many of reads on demand; TIDINGS_SEED=N is the first seed
