@@ -1,0 +1,97 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/tidings/tidings/internal/intake"
+	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/store"
+)
+
+// transformChanges transforms the objects of the changes. It skips an object that the store holds,
+// which was transformed before and is shared. A deletion whose object could not be decoded comes
+// with the previous state. What the transform leaves out becomes a deletion.
+func (p *part[T]) transformChanges(changes []intake.Change[T]) {
+	snap := p.inf.store.Snapshot()
+	p.sharer.Recheck()
+	for i := range changes {
+		d := &changes[i].Delta
+		if d.FinalStateUnknown {
+			for _, before := range slices.Backward(changes[:i]) {
+				if before.Key == d.Key {
+					d.Object = before.Object
+					break
+				}
+			}
+			continue
+		}
+		held, ok := snap.Held(d.Key)
+		if ok && held.Is(d.Object) {
+			continue
+		}
+		out, kept := p.transformed(d.Object)
+		switch {
+		case !kept:
+			p.inFlight.leaveOut(i, len(changes), d.Type)
+			d.Type = object.Deleted
+		case d.Type == object.Deleted:
+			d.Object = out
+		default:
+			d.Object = p.shared(out, held)
+		}
+	}
+}
+
+// transformed runs the user's transform. It restores an object's identity if the transform changed
+// it. If the transform fails, the object is kept as it came, so that nothing is lost. kept is false
+// if the transform leaves the object out.
+func (p *part[T]) transformed(obj T) (out T, kept bool) {
+	key, uid, version := object.KeyOf(obj), obj.GetUID(), obj.GetResourceVersion()
+	out, err := p.callTransform(obj)
+	if err != nil {
+		p.transformFailed(key, "transform failed; the object is kept as it came", err)
+		return obj, true
+	}
+	if object.IsNil(out) {
+		obj.SetUID(uid) // they are still needed, and the transform may have changed them
+		obj.SetResourceVersion(version)
+		return out, false
+	}
+	if object.KeyOf(out) != key || out.GetUID() != uid || out.GetResourceVersion() != version {
+		p.transformFailed(key, "the transform changed what identifies the object; only that was put back", errIdentity)
+		out.SetNamespace(key.Namespace)
+		out.SetName(key.Name)
+		out.SetUID(uid)
+		out.SetResourceVersion(version)
+	}
+	return out, true
+}
+
+// shared returns a transformed object that shares equal parts with others and with the state that
+// the store holds, if there is one.
+func (p *part[T]) shared(obj T, held store.Held[T]) T {
+	previous, _ := held.Open()
+	return p.sharer.Share(obj, previous)
+}
+
+func (p *part[T]) callTransform(obj T) (out T, err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			err = fmt.Errorf("it panicked: %v", reason)
+		}
+	}()
+	return p.transform(obj)
+}
+
+var errIdentity = errors.New("it changed the name, namespace, uid or resourceVersion; they were put back")
+
+// transformFailed reports an error of the user's transform, and logs what was done about it.
+func (p *part[T]) transformFailed(key object.Key, what string, err error) {
+	p.inf.transformErrors.Add(1)
+	err = fmt.Errorf("%s %s: %w: %w", p.inf.cfg.Name, key, ErrTransform, err)
+	p.inf.log.Log(slog.LevelError, what, "key", key.String(), "err", err)
+	p.inf.reportError(err)
+}
