@@ -16,8 +16,8 @@ import (
 )
 
 // OwnWrites notes a program's writes for readers that are no Controller of this package: before a reader looks at a
-// cache, it waits until the cache has seen the writes to what it is going to read. Package controllerruntime uses it. Its
-// methods may be called from any goroutine.
+// cache, it waits until the cache has seen the writes to what it is going to read. Package controllerruntime uses it.
+// Its methods may be called from any goroutine.
 type OwnWrites struct {
 	gate  *gate
 	noted func(context.Context) bool
@@ -59,7 +59,8 @@ func (w *OwnWrites) Add(cache Cache[object.Object]) {
 	w.sources = append(w.sources, newWatch(cache, nil))
 }
 
-// Changed makes waiting readers look again. Call it when a cache has changed. It costs one atomic load while nobody waits.
+// Changed makes waiting readers look again. Call it when a cache has changed. It costs one atomic load while nobody
+// waits.
 func (w *OwnWrites) Changed() { w.gate.cacheChanged() }
 
 // Any reports whether there may be writes that a cache has not seen.
@@ -69,11 +70,12 @@ func (w *OwnWrites) Any() bool {
 	return len(w.gate.pending) > 0
 }
 
-// Wait waits until the caches have seen the earlier writes to the object; without a name, to all objects of the resource
-// in the namespace, or everywhere. If ctx ends first, or the longest wait is over, the error says which write is missing
-// in which cache. A read after that does not wait for it any more.
+// Wait waits until the caches have seen the earlier writes to the object; without a name, to all objects of the
+// resource in the namespace, or everywhere. If ctx ends first, or the longest wait is over, the error says which write
+// is missing in which cache. A read after that does not wait for it any more.
 func (w *OwnWrites) Wait(ctx context.Context, resource schema.GroupResource, key object.Key) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, w.gate.maxWait, fmt.Errorf("the longest wait of %v is over", w.gate.maxWait))
+	ctx, cancel := context.WithTimeoutCause(ctx, w.gate.maxWait,
+		fmt.Errorf("the longest wait of %v is over", w.gate.maxWait))
 	defer cancel()
 	for _, written := range w.gate.writtenKeys(resource, key) {
 		if err := w.gate.wait(ctx, written); err != nil {
@@ -93,7 +95,8 @@ func (r *recorder) fileUnder(n *note) object.Key {
 	if !r.byObject {
 		return r.key
 	}
-	return writtenKey(n.request.Resource, cmp.Or(n.object.Namespace, n.request.Namespace), cmp.Or(n.object.Name, n.named()))
+	return writtenKey(n.request.Resource, cmp.Or(n.object.Namespace, n.request.Namespace),
+		cmp.Or(n.object.Name, n.named()))
 }
 
 // writtenKeys returns the keys under which writes to the object are filed; without a name, to any in the namespace. It

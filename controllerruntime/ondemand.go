@@ -25,13 +25,13 @@ import (
 	"github.com/tidings/tidings/ondemand"
 )
 
-// OnDemand marks a kind whose bodies are read when somebody asks for them, while only the metadata is held, as in package
-// ondemand. It is a mark and changes nothing: set it as the Transform of the kind's ByObject.
+// OnDemand marks a kind whose bodies are read when somebody asks for them, while only the metadata is held, as in
+// package ondemand. It is a mark and changes nothing: set it as the Transform of the kind's ByObject.
 //
 //	ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: {Transform: tidingsruntime.OnDemand}}
 //
-// The manager's client reads such a kind as before: Get and List select in the metadata, and request the bodies that have
-// not been read yet. Informers of the kind, and so handlers, predicates and mapping functions, get a
+// The manager's client reads such a kind as before: Get and List select in the metadata, and request the bodies that
+// have not been read yet. Informers of the kind, and so handlers, predicates and mapping functions, get a
 // *metav1.PartialObjectMetadata. IndexField takes only an index over that. Of the metadata, managed fields and the
 // annotation of kubectl apply are dropped. See docs/on-demand.md in the Tidings repository.
 func OnDemand(in any) (any, error) { return in, nil }
@@ -146,7 +146,9 @@ func metadataOfKind(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata 
 }
 
 // IndexField adds an index; see client.FieldIndexer. One over bodies that are not held is an error.
-func (c *runtimeCache) IndexField(ctx context.Context, obj client.Object, field string, extract client.IndexerFunc) error {
+func (c *runtimeCache) IndexField(
+	ctx context.Context, obj client.Object, field string, extract client.IndexerFunc,
+) error {
 	if kind, ok := c.onDemandKind(obj); ok {
 		return fmt.Errorf("tidings: no index %q over %s: its bodies are not held, as its Transform in ByObject is OnDemand; "+
 			"pass a *metav1.PartialObjectMetadata of the kind to index its metadata, or remove OnDemand to hold the kind", field, kind.Kind)
@@ -155,7 +157,9 @@ func (c *runtimeCache) IndexField(ctx context.Context, obj client.Object, field 
 }
 
 // Get copies an object from the cache to out; see client.Reader.
-func (c *runtimeCache) Get(ctx context.Context, key client.ObjectKey, out client.Object, opts ...client.GetOption) error {
+func (c *runtimeCache) Get(
+	ctx context.Context, key client.ObjectKey, out client.Object, opts ...client.GetOption,
+) error {
 	if err := c.waitForWrites(ctx, out, key); err != nil {
 		return err
 	}
@@ -217,7 +221,8 @@ func (c *runtimeCache) List(ctx context.Context, out client.ObjectList, opts ...
 }
 
 // bodies reads the bodies of the selected metadata. Objects that are deleted meanwhile are left out.
-func (c *runtimeCache) bodies(ctx context.Context, kind schema.GroupVersionKind, selected []metav1.PartialObjectMetadata,
+func (c *runtimeCache) bodies(ctx context.Context, kind schema.GroupVersionKind,
+	selected []metav1.PartialObjectMetadata,
 	as form, options client.ListOptions,
 ) ([]runtime.Object, error) {
 	example, err := c.informers.example(kind, as)
@@ -245,7 +250,8 @@ func (c *runtimeCache) bodies(ctx context.Context, kind schema.GroupVersionKind,
 	return items, nil
 }
 
-// readPart reads the bodies of one informer's objects. Only if they are all that some request selects, it may be a list.
+// readPart reads the bodies of one informer's objects. Only if they are all that some request selects, it may be a
+// list.
 func readPart(ctx context.Context, reader *bodyReader, inf *informer, part []*metav1.PartialObjectMetadata,
 	options client.ListOptions,
 ) (ondemand.List[tidings.Object], error) {
@@ -344,7 +350,9 @@ func (is *informers) metadata(kind schema.GroupVersionKind, namespace string) (f
 }
 
 // reader returns the reader of bodies like the example, and the informer of their metadata.
-func (is *informers) reader(kind schema.GroupVersionKind, namespace string, example tidings.Object) (*bodyReader, *informer, error) {
+func (is *informers) reader(
+	kind schema.GroupVersionKind, namespace string, example tidings.Object,
+) (*bodyReader, *informer, error) {
 	inf := is.metadata(kind, namespace)
 	if inf == nil { // it has been removed since the object was found
 		return nil, nil, fmt.Errorf("tidings: the informer of %s has been removed", kind.Kind)
@@ -355,7 +363,8 @@ func (is *informers) reader(kind schema.GroupVersionKind, namespace string, exam
 	if reader := inf.readers[goType]; reader != nil {
 		return reader, inf, nil
 	}
-	reader, err := ondemand.NewReader(is.factory.Client(), inf.info.scope, example, metadataInformer{inf.native()}, ondemand.Options{})
+	reader, err := ondemand.NewReader(is.factory.Client(), inf.info.scope, example, metadataInformer{inf.native()},
+		ondemand.Options{})
 	if err != nil {
 		return nil, nil, fmt.Errorf("tidings: %s: %w", kind.Kind, err)
 	}

@@ -48,13 +48,15 @@ func byIssuer(obj client.Object) []string { return []string{obj.GetAnnotations()
 // TestOnDemandReadsAreTheSame makes the same reads of Secrets from controller-runtime's cache and from ours, on demand.
 func TestOnDemandReadsAreTheSame(t *testing.T) {
 	inWorlds := map[string]map[string]cache.Config{
-		"all namespaces": nil, "two namespaces": {"a": {}, "b": {}}, "all but one": {"a": {LabelSelector: selector("app=x")}, cache.AllNamespaces: {}},
+		"all namespaces": nil, "two namespaces": {"a": {}, "b": {}},
+		"all but one": {"a": {LabelSelector: selector("app=x")}, cache.AllNamespaces: {}},
 	}
 	for name, namespaces := range inWorlds {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, tidingsruntime.NewCache, func(w *world) {
 				for i := range 30 {
-					w.Create(secret("abc"[i%3:i%3+1], fmt.Sprintf("s%02d", i), fmt.Sprint("v", i), "app", "xy"[i%2:i%2+1]))
+					w.Create(secret("abc"[i%3:i%3+1], fmt.Sprintf("s%02d", i), fmt.Sprint("v", i), "app",
+						"xy"[i%2:i%2+1]))
 				}
 				ours := w.make(cache.Options{ByObject: map[client.Object]cache.ByObject{
 					&corev1.Secret{}: {Transform: tidingsruntime.OnDemand, Namespaces: namespaces},
@@ -81,25 +83,31 @@ func (w *world) compareReads(ours, theirs cache.Cache) {
 	as := forms(secretKind)
 	lists := map[string][]client.ListOption{
 		"all": nil, "in a": {client.InNamespace("a")}, "labels": {client.MatchingLabels{"app": "x"}},
-		"labels in b": {client.InNamespace("b"), client.MatchingLabels{"app": "y"}}, "none": {client.MatchingLabels{"app": "z"}},
-		"in c": {client.InNamespace("c")}, "continue": {client.Continue("token")}, "no copy": {client.UnsafeDisableDeepCopy},
+		"labels in b": {client.InNamespace("b"), client.MatchingLabels{"app": "y"}},
+		"none":        {client.MatchingLabels{"app": "z"}},
+		"in c":        {client.InNamespace("c")}, "continue": {client.Continue("token")},
+		"no copy": {client.UnsafeDisableDeepCopy},
 	}
 	for _, form := range []string{"structured", "unstructured"} {
 		for name, opts := range lists {
 			_, got := as[form]()
 			_, want := as[form]()
 			errOurs, errTheirs := ours.List(w.ctx(), got, opts...), theirs.List(w.ctx(), want, opts...)
-			if (errOurs == nil) != (errTheirs == nil) || name != "no copy" && !slices.Equal(bodiesOf(got), bodiesOf(want)) {
-				w.Errorf("%s %s: got %v, %v\nwant %v, %v", form, name, bodiesOf(got), errOurs, bodiesOf(want), errTheirs)
+			if (errOurs == nil) != (errTheirs == nil) ||
+				name != "no copy" && !slices.Equal(bodiesOf(got), bodiesOf(want)) {
+				w.Errorf("%s %s: got %v, %v\nwant %v, %v", form, name, bodiesOf(got), errOurs, bodiesOf(want),
+					errTheirs)
 			}
 		}
 		for _, key := range []client.ObjectKey{
-			{Namespace: "a", Name: "s00"}, {Namespace: "a", Name: "s03"}, {Namespace: "b", Name: "s01"}, {Namespace: "c", Name: "s02"}, {Namespace: "a", Name: "none"},
+			{Namespace: "a", Name: "s00"}, {Namespace: "a", Name: "s03"}, {Namespace: "b", Name: "s01"},
+			{Namespace: "c", Name: "s02"}, {Namespace: "a", Name: "none"},
 		} {
 			got, _ := as[form]()
 			want, _ := as[form]()
 			errOurs, errTheirs := ours.Get(w.ctx(), key, got), theirs.Get(w.ctx(), key, want)
-			if fmt.Sprint(errOurs) != fmt.Sprint(errTheirs) || apierrors.IsNotFound(errOurs) != apierrors.IsNotFound(errTheirs) || !reflect.DeepEqual(got, want) {
+			if fmt.Sprint(errOurs) != fmt.Sprint(errTheirs) ||
+				apierrors.IsNotFound(errOurs) != apierrors.IsNotFound(errTheirs) || !reflect.DeepEqual(got, want) {
 				w.Errorf("%s %v: got %v, %v\nwant %v, %v", form, key, got, errOurs, want, errTheirs)
 			}
 		}
@@ -107,7 +115,8 @@ func (w *world) compareReads(ours, theirs cache.Cache) {
 	// The index is over the metadata of ours, and over the typed objects of theirs.
 	var got, want corev1.SecretList
 	indexed := []client.ListOption{client.InNamespace("a"), client.MatchingFields{"issuer": "ca-a"}}
-	if err := errors.Join(ours.List(w.ctx(), &got, indexed...), theirs.List(w.ctx(), &want, indexed...)); err != nil || len(got.Items) == 0 {
+	if err := errors.Join(ours.List(w.ctx(), &got, indexed...), theirs.List(w.ctx(), &want, indexed...)); err != nil ||
+		len(got.Items) == 0 {
 		w.Error(len(got.Items), err)
 	}
 	if !slices.Equal(bodiesOf(&got), bodiesOf(&want)) {
@@ -130,12 +139,14 @@ func TestOnDemandRequests(t *testing.T) {
 		for i := range 100 {
 			w.Create(secret("a", fmt.Sprintf("s%02d", i), fmt.Sprint("v", i)))
 		}
-		w.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "c"}, Data: map[string]string{"k": "v"}})
+		w.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "c"},
+			Data: map[string]string{"k": "v"}})
 		c := w.start(cache.Options{})
 		get := func(name, want string) {
 			w.Helper()
 			var s corev1.Secret
-			if err := c.Get(w.ctx(), client.ObjectKey{Namespace: "a", Name: name}, &s); err != nil || string(s.Data["value"]) != want {
+			if err := c.Get(w.ctx(), client.ObjectKey{Namespace: "a", Name: name}, &s); err != nil ||
+				string(s.Data["value"]) != want {
 				w.Errorf("%s: %q, %v, want %q", name, s.Data["value"], err, want)
 			}
 			s.Data["value"][0] = 'X' // the object is the caller's
@@ -153,11 +164,13 @@ func TestOnDemandRequests(t *testing.T) {
 		get("s03", "new")
 		var m metav1.PartialObjectMetadata
 		m.SetGroupVersionKind(secretKind)
-		if err := c.Get(w.ctx(), client.ObjectKey{Namespace: "a", Name: "s50"}, &m); err != nil || m.Annotations[corev1.LastAppliedConfigAnnotation] != "" {
+		if err := c.Get(w.ctx(), client.ObjectKey{Namespace: "a", Name: "s50"}, &m); err != nil ||
+			m.Annotations[corev1.LastAppliedConfigAnnotation] != "" {
 			w.Errorf("metadata: %v, %v", m.Annotations, err)
 		}
 		var configs corev1.ConfigMapList
-		if err := c.List(w.ctx(), &configs); err != nil || len(configs.Items) != 1 || configs.Items[0].Data["k"] != "v" {
+		if err := c.List(w.ctx(), &configs); err != nil || len(configs.Items) != 1 ||
+			configs.Items[0].Data["k"] != "v" {
 			w.Errorf("ConfigMaps: %v, %v", configs.Items, err)
 		}
 		if n := w.Count(tidingstest.Get); n != 22 { // the update, and the ConfigMap
@@ -204,7 +217,8 @@ func TestOnDemandHandlers(t *testing.T) {
 			w.Errorf("after the removal: %+v", st)
 		}
 		var s corev1.Secret
-		if err := c.Get(w.ctx(), client.ObjectKey{Namespace: "a", Name: "one"}, &s); err != nil || string(s.Data["value"]) != "v" {
+		if err := c.Get(w.ctx(), client.ObjectKey{Namespace: "a", Name: "one"}, &s); err != nil ||
+			string(s.Data["value"]) != "v" {
 			w.Errorf("read again: %v, %v", s.Data, err)
 		}
 	})
@@ -220,7 +234,8 @@ func TestOnDemandRefusals(t *testing.T) {
 			}},
 		} {
 			opts.Scheme = testScheme
-			if _, err := w.newCache(w.config, opts); err == nil || !strings.Contains(err.Error(), strings.TrimSuffix(problem, "; ")) {
+			if _, err := w.newCache(w.config, opts); err == nil ||
+				!strings.Contains(err.Error(), strings.TrimSuffix(problem, "; ")) {
 				w.Errorf("%s: %v", problem, err)
 			}
 		}
@@ -264,7 +279,8 @@ func TestOnDemandErrors(t *testing.T) {
 		w.Create(secret("a", "two", "v"))
 		w.settle()
 		key.Name = "two"
-		forbidden := tidingstest.Fault{Resource: "secrets", Err: apierrors.NewForbidden(corev1.Resource("secrets"), "", errors.New("no"))}
+		forbidden := tidingstest.Fault{Resource: "secrets",
+			Err: apierrors.NewForbidden(corev1.Resource("secrets"), "", errors.New("no"))}
 		w.InjectAlways(tidingstest.Get, forbidden)
 		err := only.Get(w.ctx(), key, &corev1.Secret{})
 		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `verb get on secrets in namespace "a"`) {
@@ -279,7 +295,8 @@ func TestOnDemandErrors(t *testing.T) {
 		brief, cancelBrief := context.WithTimeout(ctx, 10*time.Second)
 		defer cancelBrief()
 		err = c.Get(brief, key, &corev1.Secret{})
-		if err == nil || !strings.Contains(err.Error(), "verbs list and watch") || !strings.Contains(err.Error(), "forbidden") {
+		if err == nil || !strings.Contains(err.Error(), "verbs list and watch") ||
+			!strings.Contains(err.Error(), "forbidden") {
 			w.Errorf("without list and watch: %v", err)
 		}
 		cancel()
@@ -340,7 +357,8 @@ func TestOnDemandOnControlPlane(t *testing.T) {
 	if err := mgr.GetClient().List(ctx, &list, client.InNamespace("default")); err != nil || len(list.Items) != 1 {
 		t.Errorf("%d items, %v", len(list.Items), err)
 	}
-	if st, _ := tidingsruntime.Status(mgr.GetCache()); len(st) != 1 || !strings.Contains(st[0].Type, "PartialObjectMetadata") {
+	if st, _ := tidingsruntime.Status(mgr.GetCache()); len(st) != 1 ||
+		!strings.Contains(st[0].Type, "PartialObjectMetadata") {
 		t.Errorf("informers: %+v", st)
 	}
 }

@@ -24,10 +24,10 @@ import (
 //	mgr, err := ctrl.NewManager(config, ctrl.Options{NewCache: newCache})
 //
 // It wraps config, so that the writes of any client made from it later are noted if they have a reconcile's context: of
-// typed, dynamic, metadata and REST clients, and of controller-runtime's. A Get with a reconcile's context waits for the
-// writes to that object, a List for those to objects of that kind in its namespaces, in whatever form they were written
-// or are read, and whichever reconcile has made them. A read that has waited for 10 seconds after the write fails with an
-// error that names the write and the cache; later reads do not wait for it any more.
+// typed, dynamic, metadata and REST clients, and of controller-runtime's. A Get with a reconcile's context waits for
+// the writes to that object, a List for those to objects of that kind in its namespaces, in whatever form they were
+// written or are read, and whichever reconcile has made them. A read that has waited for 10 seconds after the write
+// fails with an error that names the write and the cache; later reads do not wait for it any more.
 //
 // newCache must return a cache of this package. See docs/read-your-writes.md in the Tidings repository.
 func ReadYourWrites(config *rest.Config, newCache cache.NewCacheFunc) cache.NewCacheFunc {
@@ -40,7 +40,8 @@ func ReadYourWrites(config *rest.Config, newCache cache.NewCacheFunc) cache.NewC
 		}
 		ours, ok := made.(*runtimeCache)
 		if !ok {
-			return nil, fmt.Errorf("tidings: ReadYourWrites needs a cache that NewCache or WithOptions makes, not a %T", made)
+			return nil, fmt.Errorf("tidings: ReadYourWrites needs a cache that NewCache or WithOptions makes, not a %T",
+				made)
 		}
 		ours.writes, ours.informers.writes = writes, writes
 		return ours, nil

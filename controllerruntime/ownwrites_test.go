@@ -43,8 +43,8 @@ type reconciler struct {
 	server *tidingstest.Server
 }
 
-// reconcileLate runs a manager whose watches are late, and one reconcile of "a/owner" after the other, until one returns
-// a result without a requeue.
+// reconcileLate runs a manager whose watches are late, and one reconcile of "a/owner" after the other, until one
+// returns a result without a requeue.
 func reconcileLate(t *testing.T, newCache cache.NewCacheFunc, reconciles func(r reconciler) reconcile.Result) {
 	synctest.Test(t, func(t *testing.T) {
 		server := tidingstest.NewServer(t, tidingstest.ServerOptions{Scheme: testScheme})
@@ -62,7 +62,8 @@ func reconcileLate(t *testing.T, newCache cache.NewCacheFunc, reconciles func(r 
 			}
 			return result, nil
 		})
-		err := ctrl.NewControllerManagedBy(mgr).Named("late").Watches(&corev1.ConfigMap{}, &handler.EnqueueRequestForObject{}).Complete(reconciles)
+		err := ctrl.NewControllerManagedBy(mgr).Named("late").Watches(&corev1.ConfigMap{},
+			&handler.EnqueueRequestForObject{}).Complete(reconciles)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +125,8 @@ func (r reconciler) wantPods(when string, want int, opts ...client.ListOption) {
 // TestReadsSeeWrites writes in each way, and reads in each form right after it, in the same reconcile.
 func TestReadsSeeWrites(t *testing.T) {
 	for name, newCache := range map[string]cache.NewCacheFunc{
-		"held": tidingsruntime.NewCache, "on demand": tidingsruntime.WithOnDemand(tidingsruntime.NewCache, &corev1.Pod{}),
+		"held": tidingsruntime.NewCache, "on demand": tidingsruntime.WithOnDemand(tidingsruntime.NewCache,
+			&corev1.Pod{}),
 		"namespaces": func(config *rest.Config, opts cache.Options) (cache.Cache, error) {
 			opts.DefaultNamespaces = map[string]cache.Config{"a": {}, "b": {}}
 			return tidingsruntime.NewCache(config, opts)
@@ -156,7 +158,8 @@ func TestReadsSeeWrites(t *testing.T) {
 						r.Errorf("%s: the deleted pod: %v", form, err)
 					}
 				}
-				check(r, r.client.DeleteAllOf(r.ctx, &corev1.Pod{}, client.InNamespace("b"), client.GracePeriodSeconds(0)))
+				check(r, r.client.DeleteAllOf(r.ctx, &corev1.Pod{}, client.InNamespace("b"),
+					client.GracePeriodSeconds(0)))
 				r.wantPods("after a delete of all", 1)
 				return done
 			})
@@ -286,7 +289,8 @@ func TestRemovedInformerDelaysNobody(t *testing.T) {
 func TestReadYourWritesNeedsOurCache(t *testing.T) {
 	cfg := &rest.Config{Host: "http://localhost"}
 	other := func(*rest.Config, cache.Options) (cache.Cache, error) { return nil, nil }
-	if _, err := tidingsruntime.ReadYourWrites(cfg, other)(cfg, cache.Options{}); err == nil || !strings.Contains(err.Error(), "NewCache") {
+	if _, err := tidingsruntime.ReadYourWrites(cfg, other)(cfg, cache.Options{}); err == nil ||
+		!strings.Contains(err.Error(), "NewCache") {
 		t.Error(fmt.Sprint(err))
 	}
 }

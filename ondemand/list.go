@@ -61,7 +61,8 @@ func (inf *Informer[T]) List(ctx context.Context, opts ListOptions) (List[T], er
 			selected = append(selected, m)
 		}
 	}
-	from := Selection{Namespaces: inf.metadata.Namespaces(), Labels: opts.Labels, ResourceVersion: snapshot.ResourceVersion()}
+	from := Selection{Namespaces: inf.metadata.Namespaces(), Labels: opts.Labels,
+		ResourceVersion: snapshot.ResourceVersion()}
 	if opts.Namespace != "" {
 		from.Namespaces = []string{opts.Namespace}
 	}
@@ -99,7 +100,9 @@ type Selection struct {
 }
 
 // ReadSelected is ReadAll for the metadata of all objects of a selection, which can be listed if that is cheaper.
-func (r *Reader[T]) ReadSelected(ctx context.Context, metadata []*metav1.PartialObjectMetadata, s Selection) (List[T], error) {
+func (r *Reader[T]) ReadSelected(
+	ctx context.Context, metadata []*metav1.PartialObjectMetadata, s Selection,
+) (List[T], error) {
 	missing := 0
 	for _, m := range metadata {
 		if r.held.get(object.KeyOf(m), m, r.metadata.ResourceVersionIn(m.Namespace)) == nil {
@@ -155,7 +158,9 @@ func (r *Reader[T]) listIn(ctx context.Context, namespace string, s Selection, l
 }
 
 // bodies reads the bodies of the metadata. Those listed need no request if they are not older.
-func (r *Reader[T]) bodies(ctx context.Context, selected []*metav1.PartialObjectMetadata, listed map[object.Key]*body[T]) (List[T], error) {
+func (r *Reader[T]) bodies(
+	ctx context.Context, selected []*metav1.PartialObjectMetadata, listed map[object.Key]*body[T],
+) (List[T], error) {
 	found := make([]T, len(selected))
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -196,7 +201,9 @@ func (r *Reader[T]) bodies(ctx context.Context, selected []*metav1.PartialObject
 }
 
 // present returns the object if no request is needed for it.
-func (r *Reader[T]) present(m *metav1.PartialObjectMetadata, listed map[object.Key]*body[T]) (obj T, ok bool, err error) {
+func (r *Reader[T]) present(
+	m *metav1.PartialObjectMetadata, listed map[object.Key]*body[T],
+) (obj T, ok bool, err error) {
 	key := object.KeyOf(m)
 	b := listed[key]
 	if b != nil && b.fits(m) {

@@ -43,8 +43,8 @@ type Reader[T object.Object] struct {
 	pause     pause
 }
 
-// NewReader returns a reader of objects of the example's type, which is known only at run time. The scope is that of the
-// metadata; its namespace does not matter.
+// NewReader returns a reader of objects of the example's type, which is known only at run time. The scope is that of
+// the metadata; its namespace does not matter.
 func NewReader(client *source.Client, scope source.Scope, example object.Object, metadata Metadata, opts Options,
 ) (*Reader[object.Object], error) {
 	codec, err := source.NewCodecAs[object.Object](reflect.TypeOf(example), 0)
@@ -63,7 +63,8 @@ func newReader[T object.Object](newSource func(source.Scope) (*source.HTTP[T], e
 	if opts, err = opts.withDefaults(); err != nil {
 		return nil, err
 	}
-	r = &Reader[T]{metadata: metadata, scope: scope, newSource: newSource, codec: codec, opts: opts, held: newCache[T](opts)}
+	r = &Reader[T]{metadata: metadata, scope: scope, newSource: newSource, codec: codec, opts: opts,
+		held: newCache[T](opts)}
 	if r.source, err = newSource(scope); err != nil {
 		return nil, fmt.Errorf("on demand: %w", err)
 	}
@@ -92,7 +93,8 @@ func (r *Reader[T]) explain(key object.Key, err error) error {
 	if !apierrors.IsForbidden(err) {
 		return err
 	}
-	return fmt.Errorf("the body of %s cannot be read without the verb get on %s in namespace %q: %w", key, r.metadata.Name(), key.Namespace, err)
+	return fmt.Errorf("the body of %s cannot be read without the verb get on %s in namespace %q: %w", key,
+		r.metadata.Name(), key.Namespace, err)
 }
 
 // Stop ends the requests under way, and drops the bodies.

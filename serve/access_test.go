@@ -64,7 +64,8 @@ func TestWhoMayRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	var logged bytes.Buffer
-	r := startReplica(t, Options{Config: c.Config(), ClientCA: ca, FrontProxy: proxy, Resources: []string{"configmaps", "pods"}, Logger: newLogger(&logged)})
+	r := startReplica(t, Options{Config: c.Config(), ClientCA: ca, FrontProxy: proxy,
+		Resources: []string{"configmaps", "pods"}, Logger: newLogger(&logged)})
 	rule := func(verbs string, names ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{Verbs: strings.Split(verbs, " "), APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: names}
 	}

@@ -31,7 +31,8 @@ type credential int
 const (
 	// byToken callers are forwarded with their own token.
 	byToken credential = iota
-	// byCertificate callers can only be forwarded by impersonation: nobody else has their key, or that of their front proxy.
+	// byCertificate callers can only be forwarded by impersonation: nobody else has their key, or that of their front
+	// proxy.
 	byCertificate
 )
 
@@ -79,7 +80,8 @@ func newAccess(client kubernetes.Interface, o Options, ttl time.Duration) (*acce
 	}
 	a := &access{tokens: tokens, authorizer: authorizer}
 	if o.ClientCA != nil {
-		a.certificates = group.NewAuthenticatedGroupAdder(x509.NewDynamic(o.ClientCA.VerifyOptions, x509.CommonNameUserConversion))
+		a.certificates = group.NewAuthenticatedGroupAdder(x509.NewDynamic(o.ClientCA.VerifyOptions,
+			x509.CommonNameUserConversion))
 	}
 	if o.FrontProxy != nil {
 		a.proxied = group.NewAuthenticatedGroupAdder(o.FrontProxy.authenticator())
@@ -93,8 +95,8 @@ var (
 	errNobodyKnows     = errors.New("the API server cannot say who this is")
 )
 
-// authenticate returns who sent a request: what a front proxy says counts before a certificate, and that before a token,
-// as on the API server.
+// authenticate returns who sent a request: what a front proxy says counts before a certificate, and that before a
+// token, as on the API server.
 func (a *access) authenticate(r *http.Request) (caller, error) {
 	authorization := r.Header.Values("Authorization")
 	r = r.Clone(r.Context()) // authenticators remove headers, which forwarding needs
@@ -134,7 +136,8 @@ func unreachable(err error) bool {
 		return slices.ContainsFunc(all.Errors(), unreachable)
 	}
 	_, network := errors.AsType[net.Error](err)
-	return network || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	return network || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.EOF) ||
+		errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // authorize returns whether attributes may be read, and why not. An error says that nobody knows.
@@ -146,8 +149,9 @@ func (a *access) authorize(ctx context.Context, attributes authorizer.Attributes
 }
 
 // mayReadAll reports whether the user may get each object of a resource in a namespace, and list them all. Then a get
-// needs no review of its own. In a review, an empty name means all objects; should an authorizer not know that, the right
-// to list is still exactly that to read every one of them, so the user gets nothing that the API server would withhold.
+// needs no review of its own. In a review, an empty name means all objects; should an authorizer not know that, the
+// right to list is still exactly that to read every one of them, so the user gets nothing that the API server would
+// withhold.
 func (a *access) mayReadAll(ctx context.Context, one authorizer.Attributes) bool {
 	if one.GetSubresource() != "" || !one.IsResourceRequest() {
 		return false
@@ -170,7 +174,9 @@ type decision struct {
 }
 
 // review asks for exactly these attributes. Who asks while the same is being asked waits for that answer.
-func (a *access) review(ctx context.Context, attributes authorizer.Attributes) (allowed bool, reason string, err error) {
+func (a *access) review(
+	ctx context.Context, attributes authorizer.Attributes,
+) (allowed bool, reason string, err error) {
 	answer := a.asking.DoChan(reviewKey(attributes), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reviewTimeout)
 		defer cancel()
@@ -194,7 +200,8 @@ func reviewKey(a authorizer.Attributes) string {
 	u := a.GetUser()
 	fields, _ := a.GetFieldSelector() // what cannot be parsed is not part of a review
 	labels, _ := a.GetLabelSelector()
-	return fmt.Sprintf("%q %q %q %q %q %q %q %q %q %q %q %q %t %q %q", u.GetName(), u.GetUID(), u.GetGroups(), u.GetExtra(),
+	return fmt.Sprintf("%q %q %q %q %q %q %q %q %q %q %q %q %t %q %q", u.GetName(), u.GetUID(), u.GetGroups(),
+		u.GetExtra(),
 		a.GetVerb(), a.GetNamespace(), a.GetAPIGroup(), a.GetAPIVersion(), a.GetResource(), a.GetSubresource(), a.GetName(), a.GetPath(),
 		a.IsResourceRequest(), fmt.Sprint(fields), labels)
 }

@@ -52,7 +52,8 @@ func (s *Server) shareBudget() {
 
 func (s *Server) budgetForData() int64 { return int64(float64(s.options.MemoryBudget) * (1 - garbage)) }
 
-// overBudget says what takes the memory if the objects and the least journals do not fit into the budget; "" if they do.
+// overBudget says what takes the memory if the objects and the least journals do not fit into the budget; "" if they
+// do.
 func (s *Server) overBudget() string {
 	if s.options.MemoryBudget == 0 {
 		return ""
@@ -61,7 +62,8 @@ func (s *Server) overBudget() string {
 	for _, r := range s.resources {
 		stats := r.collection.stats()
 		total += stats.objectBytes + stats.journalBytes
-		takers = append(takers, fmt.Sprintf("%s: %d objects with %s, journal %s", r.name, stats.objects, megabytes(stats.objectBytes),
+		takers = append(takers, fmt.Sprintf("%s: %d objects with %s, journal %s", r.name, stats.objects,
+			megabytes(stats.objectBytes),
 			megabytes(stats.journalBytes)))
 	}
 	if total <= s.budgetForData() {

@@ -31,11 +31,14 @@ const (
 // ClusterAuthentication returns the authority of the cluster's client certificates and the cluster's front proxy, from
 // what the API server publishes; each is nil if there is none. Both are read again when that changes, until ctx of
 // Server.Run ends.
-func ClusterAuthentication(ctx context.Context, client kubernetes.Interface) (ca dynamiccertificates.CAContentProvider, proxy *FrontProxy, err error) {
+func ClusterAuthentication(
+	ctx context.Context, client kubernetes.Interface,
+) (ca dynamiccertificates.CAContentProvider, proxy *FrontProxy, err error) {
 	published, err := client.CoreV1().ConfigMaps(authNamespace).Get(ctx, authConfigMap, metav1.GetOptions{})
 	switch {
 	case apierrors.IsForbidden(err):
-		err = fmt.Errorf("a role binding to extension-apiserver-authentication-reader in %s is missing: %w", authNamespace, err)
+		err = fmt.Errorf("a role binding to extension-apiserver-authentication-reader in %s is missing: %w",
+			authNamespace, err)
 	case apierrors.IsNotFound(err):
 		return nil, nil, nil
 	}
@@ -67,7 +70,8 @@ func newPublishedCA(client kubernetes.Interface, key, text string) (*publishedCA
 	if err != nil {
 		return nil, fmt.Errorf("%s of config map %s/%s: %w", key, authNamespace, authConfigMap, err)
 	}
-	later, err := dynamiccertificates.NewDynamicCAFromConfigMapController(key, authNamespace, authConfigMap, key, client)
+	later, err := dynamiccertificates.NewDynamicCAFromConfigMapController(key, authNamespace, authConfigMap, key,
+		client)
 	return &publishedCA{later, first}, err
 }
 
@@ -87,7 +91,8 @@ func (p *publishedCA) CurrentCABundleContent() []byte {
 	return p.first.CurrentCABundleContent()
 }
 
-// FrontProxy is an authenticating proxy, whose headers say who the caller is. It proves itself with a client certificate.
+// FrontProxy is an authenticating proxy, whose headers say who the caller is. It proves itself with a client
+// certificate.
 type FrontProxy struct {
 	ca      *publishedCA
 	headers *headerrequest.RequestHeaderAuthRequestController
@@ -106,12 +111,14 @@ func newFrontProxy(ctx context.Context, client kubernetes.Interface, authority s
 	return &FrontProxy{ca, headers}, nil
 }
 
-// authenticator returns an authenticator of the callers of the proxy. It removes the headers from what it authenticates.
+// authenticator returns an authenticator of the callers of the proxy. It removes the headers from what it
+// authenticates.
 func (p *FrontProxy) authenticator() authenticator.Request {
 	provide := func(f func() []string) headerrequest.StringSliceProvider {
 		return headerrequest.StringSliceProviderFunc(f)
 	}
-	return headerrequest.NewDynamicVerifyOptionsSecure(p.ca.VerifyOptions, x509request.StringSliceProviderFunc(p.headers.AllowedClientNames),
+	return headerrequest.NewDynamicVerifyOptionsSecure(p.ca.VerifyOptions,
+		x509request.StringSliceProviderFunc(p.headers.AllowedClientNames),
 		provide(p.headers.UsernameHeaders), provide(p.headers.UIDHeaders), provide(p.headers.GroupHeaders), provide(p.headers.ExtraHeaderPrefixes))
 }
 

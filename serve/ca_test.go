@@ -24,7 +24,8 @@ func TestAuthorityIsKnownAtOnce(t *testing.T) {
 	authority := newAuthority(t)
 	published := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: authNamespace, Name: authConfigMap},
-		Data:       map[string]string{clientCAKey: authority.pem(), proxyCAKey: authority.pem(), userKey: `["X-Remote-User"]`},
+		Data: map[string]string{clientCAKey: authority.pem(), proxyCAKey: authority.pem(),
+			userKey: `["X-Remote-User"]`},
 	}
 	ca, proxy, err := ClusterAuthentication(t.Context(), fake.NewClientset(published))
 	if err != nil {
@@ -38,10 +39,12 @@ func TestAuthorityIsKnownAtOnce(t *testing.T) {
 		}
 	}
 	published.Data = map[string]string{clientCAKey: "nonsense"}
-	if _, _, err := ClusterAuthentication(t.Context(), fake.NewClientset(published)); err == nil || !strings.Contains(err.Error(), clientCAKey) {
+	if _, _, err := ClusterAuthentication(t.Context(), fake.NewClientset(published)); err == nil ||
+		!strings.Contains(err.Error(), clientCAKey) {
 		t.Errorf("a broken authority: %v", err)
 	}
-	if ca, proxy, err := ClusterAuthentication(t.Context(), fake.NewClientset()); ca != nil || proxy != nil || err != nil {
+	if ca, proxy, err := ClusterAuthentication(t.Context(), fake.NewClientset()); ca != nil || proxy != nil ||
+		err != nil {
 		t.Errorf("nothing published: %v, %v, %v", ca, proxy, err)
 	}
 }
@@ -62,9 +65,12 @@ func TestFrontProxy(t *testing.T) {
 	if err != nil || proxy == nil {
 		t.Fatal(proxy, err)
 	}
-	r := startReplica(t, Options{Config: c.Config(), ClientCA: ca, FrontProxy: proxy, Impersonate: true, Resources: []string{"configmaps"}})
-	serviceAccount(t, c.Config(), "reader", rbacv1.PolicyRule{Verbs: []string{"list"}, APIGroups: []string{""}, Resources: []string{"configmaps"}})
-	alice := http.Header{"X-Remote-User": {"system:serviceaccount:default:reader"}, "X-Remote-Group": {"system:serviceaccounts"}}
+	r := startReplica(t, Options{Config: c.Config(), ClientCA: ca, FrontProxy: proxy, Impersonate: true,
+		Resources: []string{"configmaps"}})
+	serviceAccount(t, c.Config(), "reader", rbacv1.PolicyRule{Verbs: []string{"list"}, APIGroups: []string{""},
+		Resources: []string{"configmaps"}})
+	alice := http.Header{"X-Remote-User": {"system:serviceaccount:default:reader"},
+		"X-Remote-Group": {"system:serviceaccounts"}}
 	admin := http.Header{"X-Remote-User": {"somebody"}, "X-Remote-Group": {"system:masters"}}
 	nobody, err := c.User("nobody")
 	if err != nil {
@@ -81,13 +87,18 @@ func TestFrontProxy(t *testing.T) {
 		secret int // the code for secrets, which are forwarded
 		maps   int
 	}{
-		"front proxy":                {with(authority.issue(t, "front-proxy")), alice, http.StatusForbidden, http.StatusOK},
+		"front proxy": {with(authority.issue(t, "front-proxy")), alice, http.StatusForbidden,
+			http.StatusOK},
 		"front proxy, administrator": {with(authority.issue(t, "front-proxy")), admin, http.StatusOK, http.StatusOK},
-		"front proxy without header": {with(authority.issue(t, "front-proxy")), nil, http.StatusUnauthorized, http.StatusUnauthorized},
-		"another name":               {with(authority.issue(t, "other")), admin, http.StatusUnauthorized, http.StatusUnauthorized},
-		"another authority":          {with(other.issue(t, "front-proxy")), admin, http.StatusUnauthorized, http.StatusUnauthorized},
-		"a client":                   {nobody, admin, http.StatusForbidden, http.StatusForbidden},
-		"no certificate":             {rest.AnonymousClientConfig(c.Config()), admin, http.StatusUnauthorized, http.StatusUnauthorized},
+		"front proxy without header": {with(authority.issue(t, "front-proxy")), nil, http.StatusUnauthorized,
+			http.StatusUnauthorized},
+		"another name": {with(authority.issue(t, "other")), admin, http.StatusUnauthorized,
+			http.StatusUnauthorized},
+		"another authority": {with(other.issue(t, "front-proxy")), admin, http.StatusUnauthorized,
+			http.StatusUnauthorized},
+		"a client": {nobody, admin, http.StatusForbidden, http.StatusForbidden},
+		"no certificate": {rest.AnonymousClientConfig(c.Config()), admin, http.StatusUnauthorized,
+			http.StatusUnauthorized},
 	} {
 		if code, body := answerTo(t, r.config(test.config), "/api/v1/configmaps?resourceVersion=0", test.header); code != test.maps {
 			t.Errorf("%s: config maps: %d %s", name, code, body)

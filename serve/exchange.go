@@ -88,15 +88,16 @@ func (x *exchange) list() error {
 	return x.write(size, func(w io.Writer) error { return x.lossy(x.encoding.WriteList(w, items, page.ListMeta())) })
 }
 
-// canSelect reports whether the fields of a selector can be read here. Which fields of a custom resource can be selected
-// is known to the API server alone if it does not publish that.
+// canSelect reports whether the fields of a selector can be read here. Which fields of a custom resource can be
+// selected is known to the API server alone if it does not publish that.
 func (x *exchange) canSelect(s *protocol.Selection) bool {
 	selector := s.Options.FieldSelector
 	if selector == nil || x.found.BuiltIn {
 		return true
 	}
 	for _, requirement := range selector.Requirements() {
-		if !strings.HasPrefix(requirement.Field, "metadata.") && !slices.Contains(x.found.SelectableFields, "."+requirement.Field) {
+		if !strings.HasPrefix(requirement.Field, "metadata.") &&
+			!slices.Contains(x.found.SelectableFields, "."+requirement.Field) {
 			return false
 		}
 	}

@@ -52,7 +52,8 @@ func (v *reviewer) start(t *testing.T, s *tidingstest.Server) *rest.Config {
 		h.CloseClientConnections()
 		h.Close()
 	})
-	return &rest.Config{Host: h.URL, BearerToken: replicaUser, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
+	return &rest.Config{Host: h.URL, BearerToken: replicaUser, QPS: -1,
+		ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
 }
 
 // replicaUser is the user of the replicas, who may do everything.
@@ -87,7 +88,8 @@ func (v *reviewer) allows(spec authorizationv1.SubjectAccessReviewSpec) bool {
 	return v.allow(spec)
 }
 
-var infoFactory = &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+var infoFactory = &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"),
+	GrouplessAPIPrefixes: sets.NewString("api")}
 
 // specOf returns what a request has to be allowed.
 func specOf(r *http.Request) authorizationv1.SubjectAccessReviewSpec {

@@ -109,8 +109,8 @@ func buffer(r *http.Request) (*http.Request, error) {
 	return r, nil
 }
 
-// requestBody is a body that is sent on while it comes. Closing one that has not been read to its end also ends a Read in
-// progress, for which Close would have to wait: the API server has answered, and the client may send no more.
+// requestBody is a body that is sent on while it comes. Closing one that has not been read to its end also ends a Read
+// in progress, for which Close would have to wait: the API server has answered, and the client may send no more.
 type requestBody struct {
 	io.ReadCloser
 	ended  atomic.Bool

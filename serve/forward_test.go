@@ -23,7 +23,8 @@ func TestAnswerBeforeBody(t *testing.T) {
 	} {
 		for size, length := range map[string]int64{"small": 100, "large": 10 << 20, "unknown": -1} {
 			if name == "1.1 to 2" && size == "large" {
-				continue // under load, this has been seen to wait for the body nevertheless, for a reason that is not known
+				// under load, this has been seen to wait for the body nevertheless, for a reason that is not known
+				continue
 			}
 			t.Run(name+" "+size, func(t *testing.T) { testAnswerBeforeBody(t, http2[0], http2[1], length) })
 		}
@@ -80,14 +81,16 @@ func testAnswerBeforeBody(t *testing.T, toReplica2, toServer2 bool, length int64
 	}
 }
 
-// ask sends the head of a request and no more than the first megabyte of its body, and waits for the head of the answer.
+// ask sends the head of a request and no more than the first megabyte of its body, and waits for the head of the
+// answer.
 func ask(t *testing.T, s *httptest.Server, http2 bool, length int64) (*http.Response, error) {
 	t.Helper()
 	first := make([]byte, 1<<20)
 	if length >= 0 {
 		first = first[:min(length, 1<<20)]
 	}
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/api/v1/namespaces/default/pods", nil)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/api/v1/namespaces/default/pods",
+		nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,13 +13,16 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// FuzzSelectors: any selector matches an object that is kept encoded exactly if it matches the decoded object, and whoever
-// watches one node's pods misses none of it.
+// FuzzSelectors: any selector matches an object that is kept encoded exactly if it matches the decoded object, and
+// whoever watches one node's pods misses none of it.
 func FuzzSelectors(f *testing.F) {
 	for _, seed := range []string{
-		"", "fieldSelector=spec.nodeName%3Dnode-a", "fieldSelector=spec.nodeName!%3Dnode-a", "fieldSelector=metadata.name%3Dx,spec.nodeName%3D%3Dnode-a",
-		"fieldSelector=status.phase%3DRunning", "fieldSelector=spec.nodeName%3D", "fieldSelector=spec.nodeName%3Dnode%5C%2Ca", "fieldSelector=a",
-		"fieldSelector=spec.restartPolicy%3DAlways,spec.hostNetwork%3Dfalse", "labelSelector=app%3Dx", "labelSelector=app+in+(x,y),!z",
+		"", "fieldSelector=spec.nodeName%3Dnode-a", "fieldSelector=spec.nodeName!%3Dnode-a",
+		"fieldSelector=metadata.name%3Dx,spec.nodeName%3D%3Dnode-a",
+		"fieldSelector=status.phase%3DRunning", "fieldSelector=spec.nodeName%3D",
+		"fieldSelector=spec.nodeName%3Dnode%5C%2Ca", "fieldSelector=a",
+		"fieldSelector=spec.restartPolicy%3DAlways,spec.hostNetwork%3Dfalse", "labelSelector=app%3Dx",
+		"labelSelector=app+in+(x,y),!z",
 		"labelSelector=app+notin+(x)", "labelSelector=n>1", "fieldSelector=spec.nodeName%3Da,spec.nodeName%3Db",
 	} {
 		f.Add(seed, "node-a", "x", "Running")
@@ -36,9 +39,10 @@ func FuzzSelectors(f *testing.F) {
 			return
 		}
 		pod := &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x", ResourceVersion: "5", Labels: map[string]string{"app": app}},
-			Spec:       corev1.PodSpec{NodeName: node, RestartPolicy: corev1.RestartPolicyAlways},
-			Status:     corev1.PodStatus{Phase: corev1.PodPhase(phase)},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x", ResourceVersion: "5",
+				Labels: map[string]string{"app": app}},
+			Spec:   corev1.PodSpec{NodeName: node, RestartPolicy: corev1.RestartPolicyAlways},
+			Status: corev1.PodStatus{Phase: corev1.PodPhase(phase)},
 		}
 		data, err := pod.Marshal()
 		if err != nil {
@@ -52,7 +56,8 @@ func FuzzSelectors(f *testing.F) {
 		if kept := selection.Matches(raw); kept != matches {
 			t.Errorf("%q: decoded %v, encoded %v", query, matches, kept)
 		}
-		if topic, ok := topicOf(orEverything(selection.Options.FieldSelector)); ok && matches && topic != resource.Fields(object.Object(raw)).Get(topicField) {
+		if topic, ok := topicOf(orEverything(selection.Options.FieldSelector)); ok && matches &&
+			topic != resource.Fields(object.Object(raw)).Get(topicField) {
 			t.Errorf("%q: matches, but its topic is %q", query, topic)
 		}
 	})

@@ -57,7 +57,8 @@ type roleRule struct {
 }
 
 func (r roleRule) allows(a *authorizationv1.ResourceAttributes) bool {
-	return slices.Contains(r.verbs, a.Verb) && r.resource == a.Resource && (r.namespace == "" || r.namespace == a.Namespace) &&
+	return slices.Contains(r.verbs, a.Verb) && r.resource == a.Resource &&
+		(r.namespace == "" || r.namespace == a.Namespace) &&
 		(len(r.names) == 0 || slices.Contains(r.names, a.Name)) && a.Subresource == "" && a.Group == ""
 }
 
@@ -108,7 +109,8 @@ func (r *roles) between(spec authorizationv1.SubjectAccessReviewSpec, from, to t
 func (r *roles) change(random *rand.Rand, user string) {
 	one := role{from: time.Now()}
 	for range random.IntN(4) {
-		rule := roleRule{resource: pick(random, randomResources), verbs: []string{pick(random, []string{"get", "list", "watch"})}}
+		rule := roleRule{resource: pick(random, randomResources),
+			verbs: []string{pick(random, []string{"get", "list", "watch"})}}
 		if random.IntN(3) > 0 {
 			rule.verbs = []string{"get", "list", "watch"}
 		}
@@ -169,16 +171,18 @@ func (s *syncBuffer) String() string {
 	return s.b.String()
 }
 
-// TestRandomRequests sends requests of users with random roles, which change. No answer has an object that the API server
-// would not give for the same request within the seconds for which a review is remembered, and none is refused that it
-// would have allowed all that time. Answers without such doubt are those of the API server. No Secret's value is in a log,
-// a metric or a page.
+// TestRandomRequests sends requests of users with random roles, which change. No answer has an object that the API
+// server would not give for the same request within the seconds for which a review is remembered, and none is refused
+// that it would have allowed all that time. Answers without such doubt are those of the API server. No Secret's value
+// is in a log, a metric or a page.
 func TestRandomRequests(t *testing.T) {
 	random := testseed.Rand(t)
 	logged := &syncBuffer{}
-	w := &randomWorld{t: t, roles: &roles{users: map[string][]role{}}, logged: logged, clients: map[string]*http.Client{}, given: counts{by: map[string]int{}}}
+	w := &randomWorld{t: t, roles: &roles{users: map[string][]role{}}, logged: logged,
+		clients: map[string]*http.Client{}, given: counts{by: map[string]int{}}}
 	w.fixture = newReviewed(t, &reviewer{allow: w.roles.allow, enforce: true}, 1, tidingstest.ServerOptions{}, Options{
-		Resources: []string{"configmaps", "secrets", "pods"}, ServeSecrets: true, Logger: newLogger(logged), reviewTTL: testTTL,
+		Resources: []string{"configmaps", "secrets",
+			"pods"}, ServeSecrets: true, Logger: newLogger(logged), reviewTTL: testTTL,
 	})
 	for _, resource := range randomResources {
 		for _, namespace := range randomNamespaces {
@@ -254,7 +258,8 @@ func marked(resource, namespace, name string) object.Object {
 
 // changeSome deletes, creates or updates an object.
 func (w *randomWorld) changeSome(random *rand.Rand) {
-	resource, namespace, name := pick(random, randomResources), pick(random, randomNamespaces), pick(random, randomNames)
+	resource, namespace, name := pick(random, randomResources), pick(random, randomNamespaces), pick(random,
+		randomNames)
 	o := marked(resource, namespace, name)
 	_, exists := w.Versions(corev1.SchemeGroupVersion.WithResource(resource))[object.Key{Namespace: namespace, Name: name}]
 	switch {
@@ -302,7 +307,8 @@ func (w *randomWorld) request(random *rand.Rand, user string) {
 	describe := func() string { return fmt.Sprintf("%s: GET %s %v: %d %.300q", user, path, header, code, body) }
 	a := spec.ResourceAttributes
 	for _, m := range marks {
-		inScope := a != nil && m[1] == a.Resource && (a.Namespace == "" || m[2] == a.Namespace) && (a.Name == "" || m[3] == a.Name)
+		inScope := a != nil && m[1] == a.Resource && (a.Namespace == "" || m[2] == a.Namespace) &&
+			(a.Name == "" || m[3] == a.Name)
 		if !sometimes || !inScope {
 			w.t.Errorf("%s got %s", describe(), m[0])
 		}
@@ -316,7 +322,9 @@ func (w *randomWorld) request(random *rand.Rand, user string) {
 }
 
 // compare compares an answer with that of the server.
-func (w *randomWorld) compare(user, path string, header http.Header, code int, marks [][]string, describe func() string) {
+func (w *randomWorld) compare(
+	user, path string, header http.Header, code int, marks [][]string, describe func() string,
+) {
 	request := header.Clone()
 	request.Set("Authorization", "Bearer "+user)
 	wantCode, wantBody := w.send(http.DefaultClient, w.config.Host+path, request)
@@ -366,9 +374,11 @@ func (w *randomWorld) token(random *rand.Rand) string {
 }
 
 func (w *randomWorld) randomRequest(random *rand.Rand) (path string, header http.Header) {
-	resource, namespace, name := pick(random, randomResources), pick(random, randomNamespaces), pick(random, append(randomNames, "none"))
+	resource, namespace, name := pick(random, randomResources), pick(random, randomNamespaces), pick(random,
+		append(randomNames, "none"))
 	path = pick(random, []string{
-		"/api/v1/" + resource, "/api/v1/namespaces/" + namespace + "/" + resource, "/api/v1/namespaces/" + namespace + "/" + resource + "/" + name,
+		"/api/v1/" + resource, "/api/v1/namespaces/" + namespace + "/" + resource, "/api/v1/namespaces/" + namespace +
+			"/" + resource + "/" + name,
 	})
 	query := url.Values{}
 	isOne := strings.HasSuffix(path, "/"+name)
@@ -381,7 +391,8 @@ func (w *randomWorld) randomRequest(random *rand.Rand) (path string, header http
 		}
 	}
 	if !isOne {
-		set(4, "fieldSelector", "metadata.name="+name, "metadata.namespace="+namespace, "metadata.name!="+name, "metadata.name="+name+",metadata.name=a")
+		set(4, "fieldSelector", "metadata.name="+name, "metadata.namespace="+namespace, "metadata.name!="+name,
+			"metadata.name="+name+",metadata.name=a")
 		set(4, "labelSelector", "name="+name, "name in (a,b)", "!name")
 		set(4, "limit", "1", "2")
 		if random.IntN(10) == 0 {

@@ -21,8 +21,8 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// savedFile keeps the objects of one resource on disk, so that the next start watches from their version. The journal is
-// not kept: watches from before the start get 410.
+// savedFile keeps the objects of one resource on disk, so that the next start watches from their version. The journal
+// is not kept: watches from before the start get 410.
 type savedFile struct {
 	path   string
 	server string // identifies the API server
@@ -40,7 +40,8 @@ func newSavedFile(o Options, resource string) (*savedFile, error) {
 	hash := sha256.New()
 	fmt.Fprintf(hash, "%q %q %q", o.Config.Host, o.Config.CAFile, o.Config.CAData)
 	return &savedFile{
-		path: filepath.Join(o.Dir, resource+".tidings"), server: hex.EncodeToString(hash.Sum(nil)), every: o.SaveInterval, logger: o.Logger,
+		path: filepath.Join(o.Dir,
+			resource+".tidings"), server: hex.EncodeToString(hash.Sum(nil)), every: o.SaveInterval, logger: o.Logger,
 	}, nil
 }
 
@@ -55,7 +56,8 @@ func (f *savedFile) save(c *collection, t *protocol.ResourceType) error {
 	if version == 0 {
 		return nil
 	}
-	header := file.Header{Identity: f.identity(t), ResourceVersions: map[string]string{"": format(version)}, Written: time.Now()}
+	header := file.Header{Identity: f.identity(t), ResourceVersions: map[string]string{"": format(version)},
+		Written: time.Now()}
 	var packer fold.Packer
 	return file.WriteFile(f.path, header, file.Options{}, func(w *file.Writer) error {
 		var last *fold.Dictionary
@@ -92,7 +94,9 @@ func (f *savedFile) keep(ctx context.Context, c *collection, t *protocol.Resourc
 }
 
 // load returns what the file holds, and the key of its newest object.
-func (f *savedFile) load(t *protocol.ResourceType) (objects map[string]object.Object, version uint64, newest object.Key, err error) {
+func (f *savedFile) load(
+	t *protocol.ResourceType,
+) (objects map[string]object.Object, version uint64, newest object.Key, err error) {
 	objects = map[string]object.Object{}
 	last := uint64(0)
 	err = file.ReadFile(f.path, file.Options{}, func(r *file.Reader) error {

@@ -14,7 +14,8 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// TestStartWithoutList: a replica with a directory goes on from where it ended, with the changes since and without a list.
+// TestStartWithoutList: a replica with a directory goes on from where it ended, with the changes since and without a
+// list.
 func TestStartWithoutList(t *testing.T) {
 	dir := t.TempDir()
 	f := newFixture(t, 1, tidingstest.ServerOptions{}, Options{Dir: dir})
@@ -70,7 +71,8 @@ func TestUnusableFiles(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := NewServer(Options{Config: f.config, Resources: []string{"configmaps"}, Dir: file}); err == nil || !strings.Contains(err.Error(), "--dir") {
+	if _, err := NewServer(Options{Config: f.config, Resources: []string{"configmaps"}, Dir: file}); err == nil ||
+		!strings.Contains(err.Error(), "--dir") {
 		t.Error(err)
 	}
 }
@@ -80,8 +82,10 @@ func TestSecretsAreNotSaved(t *testing.T) {
 	dir := t.TempDir()
 	f := &fixture{Server: tidingstest.NewServer(t, tidingstest.ServerOptions{Loopback: true})}
 	f.config = (&reviewer{}).start(t, f.Server)
-	r := startReplica(t, Options{Config: f.config, Resources: []string{"configmaps", "secrets"}, ServeSecrets: true, Dir: dir})
-	f.Create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "s"}, Data: map[string][]byte{"key": []byte("canary-in-a-file")}})
+	r := startReplica(t, Options{Config: f.config, Resources: []string{"configmaps", "secrets"}, ServeSecrets: true,
+		Dir: dir})
+	f.Create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "s"},
+		Data: map[string][]byte{"key": []byte("canary-in-a-file")}})
 	eventually(t, func() bool { return r.resources[1].collection.stats().objects == 1 })
 	r.stop()
 	entries, err := os.ReadDir(dir)
@@ -133,7 +137,8 @@ func TestMemoryBudget(t *testing.T) {
 		f.Create(o)
 	}
 	eventually(t, func() bool { return r.resources[0].collection.stats().objects == 19 })
-	if text := r.overBudget(); !strings.Contains(text, "configmaps: 19 objects") || !strings.Contains(text, "--memory-budget") {
+	if text := r.overBudget(); !strings.Contains(text, "configmaps: 19 objects") ||
+		!strings.Contains(text, "--memory-budget") {
 		t.Errorf("%q", text)
 	}
 	if _, body := answerTo(t, r.config(as(f.config, "user")), "/readyz?verbose", nil); !strings.Contains(body, "configmaps: 19 objects") {

@@ -10,9 +10,9 @@ import (
 	"github.com/tidings/tidings/internal/protocol"
 )
 
-// selectableFields returns the fields of a custom resource that field selectors may use, as paths such as ".spec.color".
-// The API server publishes them with its schemas, which everybody may read. Selectors that use others are forwarded, and
-// so are all if the schemas cannot be read.
+// selectableFields returns the fields of a custom resource that field selectors may use, as paths such as
+// ".spec.color". The API server publishes them with its schemas, which everybody may read. Selectors that use others
+// are forwarded, and so are all if the schemas cannot be read.
 func selectableFields(d discovery.DiscoveryInterface, t *protocol.ResourceType) (paths []string) {
 	documents, err := d.OpenAPIV3().Paths()
 	if err != nil || documents["apis/"+t.GroupVersion().String()] == nil {

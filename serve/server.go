@@ -52,13 +52,14 @@ type Options struct {
 	WriteTimeout time.Duration
 	// RequestsPerUser limits the requests in flight of one user, without watches; default 100.
 	RequestsPerUser int
-	// Dir keeps the objects on disk, so that a start needs no list; empty keeps none. Secrets are never written. It has to
-	// be this replica's own.
+	// Dir keeps the objects on disk, so that a start needs no list; empty keeps none. Secrets are never written. It has
+	// to be this replica's own.
 	Dir string
 	// SaveInterval is how often they are saved, besides at the end; default 5 minutes.
 	SaveInterval time.Duration
 	// MemoryBudget is how much memory all of the program may take, in bytes; 0 sets no limit. Journals are shortened to
-	// stay within it. If the objects alone exceed it, the log, /readyz?verbose and the metrics say what takes the memory.
+	// stay within it. If the objects alone exceed it, the log, /readyz?verbose and the metrics say what takes the
+	// memory.
 	MemoryBudget int64
 	// Logger receives what goes wrong; nil is silent.
 	Logger *slog.Logger

@@ -26,7 +26,8 @@ type topic struct {
 	name     string
 	watchers int
 	changed  chan struct{} // closed and replaced on every change of the topic
-	dropped  uint64        // the version of the last change that the journal no longer has, of the topic or from before it
+	// the version of the last change that the journal no longer has, of the topic or from before it
+	dropped uint64
 }
 
 // topicField is the field by whose value changes are told apart.

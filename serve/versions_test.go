@@ -17,10 +17,11 @@ import (
 	"github.com/tidings/tidings/tidingstest/controlplane"
 )
 
-var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
+	Resource: "customresourcedefinitions"}
 
-// TestVersionsOfACustomResource: each version of a custom resource is answered as the API server answers it, from memory
-// if it is one of those served, and so are selectors by the fields that each version declares.
+// TestVersionsOfACustomResource: each version of a custom resource is answered as the API server answers it, from
+// memory if it is one of those served, and so are selectors by the fields that each version declares.
 func TestVersionsOfACustomResource(t *testing.T) {
 	c := controlplane.Start(t, controlplane.Options{UnsafeNoFsync: true})
 	admin := dynamic.NewForConfigOrDie(c.Config())
@@ -29,17 +30,21 @@ func TestVersionsOfACustomResource(t *testing.T) {
 		return map[string]any{
 			"name": name, "served": true, "storage": storage, "selectableFields": selectable,
 			"schema": map[string]any{"openAPIV3Schema": map[string]any{
-				"type": "object", "description": name, "properties": map[string]any{"spec": map[string]any{"type": "object", "properties": fields}},
+				"type": "object", "description": name,
+				"properties": map[string]any{"spec": map[string]any{"type": "object", "properties": fields}},
 			}},
 		}
 	}
 	color, size := map[string]any{"jsonPath": ".spec.color"}, map[string]any{"jsonPath": ".spec.size"}
 	definition := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": "widgets.example.com"},
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		"metadata": map[string]any{"name": "widgets.example.com"},
 		"spec": map[string]any{
 			"group": "example.com", "scope": "Namespaced",
-			"names":    map[string]any{"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
-			"versions": []any{version("v1", true, color, size), version("v1beta1", false, color), version("v1alpha1", false)},
+			"names": map[string]any{"plural": "widgets", "singular": "widget", "kind": "Widget",
+				"listKind": "WidgetList"},
+			"versions": []any{version("v1", true, color, size), version("v1beta1", false, color),
+				version("v1alpha1", false)},
 		},
 	}}
 	if _, err := admin.Resource(definitions).Create(t.Context(), definition, metav1.CreateOptions{}); err != nil {
@@ -51,7 +56,8 @@ func TestVersionsOfACustomResource(t *testing.T) {
 		w.Object["spec"] = map[string]any{"color": color, "size": int64(i)}
 		create(t, admin.Resource(v1).Namespace("default"), w)
 	}
-	r := startReplica(t, Options{Config: c.Config(), Resources: []string{"widgets.example.com", "widgets.v1beta1.example.com"}})
+	r := startReplica(t, Options{Config: c.Config(), Resources: []string{"widgets.example.com",
+		"widgets.v1beta1.example.com"}})
 	user := serviceAccount(t, c.Config(), "reader", everything)
 	for _, test := range []struct {
 		version, query string

@@ -40,11 +40,13 @@ func (noReports) AsObject(error) runtime.Object { return &metav1.Status{} }
 
 func podsWith(labels map[string]string, names ...string) (pods []*corev1.Pod) {
 	for _, name := range names {
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, ResourceVersion: "1", Labels: map[string]string{}}}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, ResourceVersion: "1",
+			Labels: map[string]string{}}}
 		for key, value := range labels {
 			pod.Labels[key] = value
 		}
-		pod.Spec.Containers = []corev1.Container{{Name: "app", Image: fmt.Sprint("image:", len(names)), Args: []string{"--port", "8080"}}}
+		pod.Spec.Containers = []corev1.Container{{Name: "app", Image: fmt.Sprint("image:", len(names)),
+			Args: []string{"--port", "8080"}}}
 		pods = append(pods, pod)
 	}
 	return pods
@@ -111,7 +113,8 @@ func TestOwnedWatch(t *testing.T) {
 		t.Errorf("a %T of a REST client is not recognized", w)
 	}
 	pods := read(t, w, len(manyNames()))
-	if last := len(pods) - 1; !sharesArgs(pods[last], pods[last-1]) || pods[last].Name != "pod-39" || pods[last].Labels["app"] != "web" {
+	if last := len(pods) - 1; !sharesArgs(pods[last], pods[last-1]) || pods[last].Name != "pod-39" ||
+		pods[last].Labels["app"] != "web" {
 		t.Errorf("the last two objects share nothing, or are not what was sent: %v", pods[last])
 	}
 }

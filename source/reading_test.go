@@ -54,7 +54,8 @@ func TestDecode(t *testing.T) {
 		s.Create(pod("a", "y"))
 		decodedBy(t, newHTTP[*corev1.Pod](t, s, source.Scope{Resource: pods}), false, true, true)
 		decodedBy(t, newHTTP[*corev1.Pod](t, s, source.Scope{Resource: pods}), true, true, false)
-		decodedBy(t, newHTTP[*corev1.Pod](t, s, source.Scope{Resource: pods, Trim: object.Trim{"metadata.managedFields"}}), false, true, false)
+		decodedBy(t, newHTTP[*corev1.Pod](t, s, source.Scope{Resource: pods,
+			Trim: object.Trim{"metadata.managedFields"}}), false, true, false)
 		decodedBy(t, newHTTP[*unstructured.Unstructured](t, s, source.Scope{Resource: pods}), false, false, false)
 		decodedBy(t, newHTTP[*metav1.PartialObjectMetadata](t, s, source.Scope{Resource: pods}), false, false, false)
 	})
@@ -68,7 +69,8 @@ func decodedBy[T object.Object](t *testing.T, from *source.HTTP[T], noSharing, s
 	var instead []T
 	took := from.Stats()
 	decode := decoder[T](func(e *intake.Encoded[T]) (r intake.Received[T], err error) {
-		if len(e.Data) == 0 || e.Stable != stable || e.Exact != exact || !e.Reuse || e.Key.Namespace != "a" || e.UID == "" || e.Version == "" {
+		if len(e.Data) == 0 || e.Stable != stable || e.Exact != exact || !e.Reuse || e.Key.Namespace != "a" ||
+			e.UID == "" || e.Version == "" {
 			t.Errorf("%T arrives as %+v", r.Object, e)
 		}
 		if names = append(names, strings.Clone(e.Key.Name)); e.Key.Name == "y" {
@@ -84,14 +86,16 @@ func decodedBy[T object.Object](t *testing.T, from *source.HTTP[T], noSharing, s
 		t.Error("the caller is asked for objects, although it decodes")
 		return none, false
 	}
-	_, err := from.ListDecoded(t.Context(), source.ListOptions[T]{Previous: previous, NoSharing: noSharing}, decode, func(r intake.Received[T]) error {
-		got = append(got, r)
-		return nil
-	})
+	_, err := from.ListDecoded(t.Context(), source.ListOptions[T]{Previous: previous, NoSharing: noSharing}, decode,
+		func(r intake.Received[T]) error {
+			got = append(got, r)
+			return nil
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
-	stream, err := from.WatchDecoded(t.Context(), source.WatchOptions[T]{SendInitialEvents: true, Previous: previous, NoSharing: noSharing}, decode)
+	stream, err := from.WatchDecoded(t.Context(), source.WatchOptions[T]{SendInitialEvents: true, Previous: previous,
+		NoSharing: noSharing}, decode)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +116,8 @@ func decodedBy[T object.Object](t *testing.T, from *source.HTTP[T], noSharing, s
 		t.Fatalf("%v: %d of %v", err, len(got), names)
 	}
 	for i, r := range got {
-		if unchanged := i%2 == 1; r.Unchanged != unchanged || r.Key().Name != names[i] || !unchanged && any(r.Object) != any(instead[i/2]) {
+		if unchanged := i%2 == 1; r.Unchanged != unchanged || r.Key().Name != names[i] ||
+			!unchanged && any(r.Object) != any(instead[i/2]) {
 			t.Errorf("%s came as %+v", names[i], r)
 		}
 	}
@@ -166,17 +171,18 @@ func TestDecodePrevious(t *testing.T) {
 		from := newHTTP[*corev1.Pod](t, s, source.Scope{Resource: pods})
 		var data []byte
 		var held *corev1.Pod
-		_, err := from.ListDecoded(t.Context(), source.ListOptions[*corev1.Pod]{}, decoder[*corev1.Pod](func(e *intake.Encoded[*corev1.Pod]) (r intake.Received[*corev1.Pod], err error) {
-			if e.Reuse {
-				t.Errorf("nobody holds %v", e.Key)
-			}
-			data = slices.Clone(e.Data)
-			r.Object, err = e.Decode(nil, nil)
-			return r, err
-		}), func(r intake.Received[*corev1.Pod]) error {
-			held = r.Object.DeepCopy()
-			return nil
-		})
+		_, err := from.ListDecoded(t.Context(), source.ListOptions[*corev1.Pod]{},
+			decoder[*corev1.Pod](func(e *intake.Encoded[*corev1.Pod]) (r intake.Received[*corev1.Pod], err error) {
+				if e.Reuse {
+					t.Errorf("nobody holds %v", e.Key)
+				}
+				data = slices.Clone(e.Data)
+				r.Object, err = e.Decode(nil, nil)
+				return r, err
+			}), func(r intake.Received[*corev1.Pod]) error {
+				held = r.Object.DeepCopy()
+				return nil
+			})
 		if err != nil {
 			t.Fatal(err)
 		}

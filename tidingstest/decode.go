@@ -213,7 +213,8 @@ func (x *exchange) applySchema(u *unstructured.Unstructured, v validation) error
 	return nil
 }
 
-// customProblems warns of unknown and duplicate fields of a custom object, or returns an error, as the request wants it.
+// customProblems warns of unknown and duplicate fields of a custom object, or returns an error, as the request wants
+// it.
 func (x *exchange) customProblems(v validation, problems []error) error {
 	if x.problems(v, problems) {
 		return nil
@@ -222,7 +223,8 @@ func (x *exchange) customProblems(v validation, problems []error) error {
 		x.resource.Kind, x.resource.Version, x.resource.Kind, runtime.NewStrictDecodingError(problems))
 }
 
-// checkCustom checks the fields of a custom object that all objects have. The registry checks its kind, after its version.
+// checkCustom checks the fields of a custom object that all objects have. The registry checks its kind, after its
+// version.
 func (x *exchange) checkCustom(u *unstructured.Unstructured, v validation) error {
 	if u.Object == nil || u.GetKind() == "" {
 		return apierrors.NewBadRequest(runtime.NewMissingKindErr("the object").Error())

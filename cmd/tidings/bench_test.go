@@ -18,8 +18,8 @@ import (
 	"github.com/tidings/tidings/internal/wire/wiretest"
 )
 
-// BenchmarkThousandChanges measures which part of a core a command takes that follows a thousand changes a second, each of
-// the status of one of 200 pods: "cores". Each iteration is one such second. CPU time is that of the command's own
+// BenchmarkThousandChanges measures which part of a core a command takes that follows a thousand changes a second, each
+// of the status of one of 200 pods: "cores". Each iteration is one such second. CPU time is that of the command's own
 // process, without its start; the API server is in the benchmark's.
 func BenchmarkThousandChanges(b *testing.B) {
 	for name, args := range map[string][]string{

@@ -38,7 +38,8 @@ func TestGolden(t *testing.T) {
 		{"tail-80", 80, []string{"replay", rollout, "--speed", "max"}},
 		{"tail-120", 120, []string{"replay", rollout, "--speed", "max"}},
 		{"tail-200", 200, []string{"replay", rollout, "--speed", "max"}},
-		{"tail-all", 80, []string{"replay", rollout, "--speed", "max", "--all", "--show-initial", "--show-managed-fields", "--max-changes", "4", "--max-value", "40"}},
+		{"tail-all", 80, []string{"replay", rollout, "--speed", "max", "--all", "--show-initial",
+			"--show-managed-fields", "--max-changes", "4", "--max-value", "40"}},
 		{"timeline", 80, []string{"timeline", "deploy/web", "--tree", "--from", rollout}},
 		{"blame", 80, []string{"blame", "deploy/web", "--from", rollout}},
 		{"diff", 80, []string{"diff", rollout, "--at", "start", "--at", "end"}},
@@ -138,7 +139,8 @@ func counted(t *testing.T) top.Report {
 // plays as the one that was made at the same time.
 func TestEarlierRecording(t *testing.T) {
 	play := func(file string, args ...string) []string {
-		text := string(output(t, append([]string{"replay", file, "--speed", "max", "-o", "json", "--show-initial", "--show-managed-fields"}, args...)...))
+		text := string(output(t, append([]string{"replay", file, "--speed", "max", "-o", "json", "--show-initial",
+			"--show-managed-fields"}, args...)...))
 		text = stamps.ReplaceAllString(text, "TIME")
 		lines := strings.Split(text, "\n")
 		slices.Sort(lines) // the order between resources is that of arrival

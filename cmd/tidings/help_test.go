@@ -18,7 +18,8 @@ func TestHelp(t *testing.T) {
 				t.Errorf("%s: %d columns: %s", name, n, line)
 			}
 		}
-		if !strings.Contains(text, "\nExamples:\n") || !strings.Contains(text, "\n  tidings "+name) && name != "completion" {
+		if !strings.Contains(text, "\nExamples:\n") ||
+			!strings.Contains(text, "\n  tidings "+name) && name != "completion" {
 			t.Errorf("%s has no example", name)
 		}
 		switch name {
@@ -29,7 +30,8 @@ func TestHelp(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s has no page: %v", name, err)
 		}
-		if !strings.Contains(string(page), "\n$ tidings "+name+" ") && !strings.Contains(string(page), " "+name+" ./...\n") {
+		if !strings.Contains(string(page), "\n$ tidings "+name+" ") &&
+			!strings.Contains(string(page), " "+name+" ./...\n") {
 			t.Errorf("docs/%s.md has no output", name)
 		}
 	}
@@ -66,11 +68,14 @@ func output(t *testing.T, args ...string) []byte {
 
 // TestCompletionOfFlags: flags with a choice of values complete them.
 func TestCompletionOfFlags(t *testing.T) {
-	choice := []string{"output", "changes", "op", "by", "sort", "speed", "at", "with", "namespace", "context", "cluster", "user", "controllers", "namespaces"}
+	choice := []string{"output", "changes", "op", "by", "sort", "speed", "at", "with", "namespace", "context",
+		"cluster", "user", "controllers", "namespaces"}
 	for _, command := range newRoot().Commands() {
 		for _, name := range choice {
 			flag := command.Flags().Lookup(name)
-			if flag == nil || command.Name() == "replay" && name == "namespace" || command.Name() == "diff" && name == "namespace" { // of a file
+			// of a file
+			if flag == nil || command.Name() == "replay" && name == "namespace" ||
+				command.Name() == "diff" && name == "namespace" {
 				continue
 			}
 			if _, found := command.GetFlagCompletionFunc(name); !found {

@@ -35,8 +35,8 @@ type terminal struct {
 	more   chan struct{} // has an element when the program has written something
 }
 
-// start starts the command line in a terminal of this size, with a cluster. Arguments may end with "<" and a file, which
-// is its input instead of the terminal.
+// start starts the command line in a terminal of this size, with a cluster. Arguments may end with "<" and a file,
+// which is its input instead of the terminal.
 func start(t testing.TB, c *cluster, columns, rows int, args ...string) *terminal {
 	t.Helper()
 	keyboard, program, err := pty.Open()

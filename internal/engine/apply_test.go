@@ -29,7 +29,8 @@ func TestBatchIsLikeItsChanges(t *testing.T) {
 		for range 50 {
 			batch := randomBatch(random, &version)
 			txn := together.writer.Begin()
-			got := (&applying[settings]{txn: txn, deletions: &gone, inFlight: new(inFlight[settings])}).changes(changesOf(batch...))
+			got := (&applying[settings]{txn: txn, deletions: &gone,
+				inFlight: new(inFlight[settings])}).changes(changesOf(batch...))
 			txn.Commit()
 
 			other := single.writer.Begin()
@@ -124,7 +125,8 @@ func TestRecreatedObject(t *testing.T) {
 		txn := inf.writer.Begin()
 		a := applying[settings]{txn: txn, deletions: &deletionTracker{}, inFlight: new(inFlight[settings])}
 		a.changes(changesOf(object.Delta[settings]{Type: object.Added, Key: object.KeyOf(held), Object: held}))
-		notes := a.changes(changesOf(object.Delta[settings]{Type: object.Updated, Key: object.KeyOf(next), Object: next}))
+		notes := a.changes(changesOf(object.Delta[settings]{Type: object.Updated, Key: object.KeyOf(next),
+			Object: next}))
 		txn.Commit()
 		var got []object.DeltaType
 		for _, d := range notes {

@@ -79,7 +79,8 @@ func TestWhatCannotBeDecoded(t *testing.T) {
 		p := tightPart(t, &answering{})
 		e := arriving(t, namedSettings(1))
 		e.Decode = func(settings, []byte) (settings, error) { return nil, errOtherVersion }
-		if r, err := p.Decode(e); err != errOtherVersion || r.Object != nil || r.State != nil || len(*p.inFlight.bytes) != 0 {
+		if r, err := p.Decode(e); err != errOtherVersion || r.Object != nil || r.State != nil ||
+			len(*p.inFlight.bytes) != 0 {
 			t.Errorf("%+v, %v; %d bytes", r, err, len(*p.inFlight.bytes))
 		}
 		inexact := arriving(t, namedSettings(2))
@@ -267,7 +268,9 @@ type remembering struct {
 	look func(source.ListOptions[settings])
 }
 
-func (r remembering) List(ctx context.Context, opts source.ListOptions[settings], each func(settings) error) (source.ListResult, error) {
+func (r remembering) List(
+	ctx context.Context, opts source.ListOptions[settings], each func(settings) error,
+) (source.ListResult, error) {
 	r.look(opts)
 	return r.watched.List(ctx, opts, func(o settings) error { return each(o.DeepCopy()) })
 }

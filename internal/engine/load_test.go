@@ -96,7 +96,8 @@ func TestLoadIsGivenUp(t *testing.T) {
 			l.close()
 		}
 		p.file = pf
-		if held, err := p.Resume(ended); !errors.Is(err, context.Canceled) || held.ResourceVersion != "" || p.fileStatus().Discarded != nil {
+		if held, err := p.Resume(ended); !errors.Is(err, context.Canceled) || held.ResourceVersion != "" ||
+			p.fileStatus().Discarded != nil {
 			t.Errorf("resumed at %q, %v; discarded for %v", held.ResourceVersion, err, p.fileStatus().Discarded)
 		}
 		load := func() *loaded[settings] {

@@ -509,7 +509,8 @@ func TestResumedWatchAndItsRoom(t *testing.T) {
 				go func() {
 					defer close(added)
 					for i, o := range manySettings(changes) {
-						p.Change(changesOf(object.Delta[settings]{Type: object.Added, Key: object.KeyOf(o), Object: o}), fmt.Sprint(150+i))
+						p.Change(changesOf(object.Delta[settings]{Type: object.Added, Key: object.KeyOf(o), Object: o}),
+							fmt.Sprint(150+i))
 					}
 				}()
 				time.Sleep(caughtUpAfter / 2)
@@ -636,8 +637,10 @@ func TestTransformOfALastState(t *testing.T) {
 	unknown := deltas[5].Object
 	changes := changesOf(deltas...)
 	p.transformChanges(changes)
-	if calls != 4 || changes[4].Object != changes[2].Object || changes[2].Object == last || changes[5].Object != unknown {
-		t.Errorf("%d calls; the deletion has the last transformed state: %t", calls, changes[4].Object == changes[2].Object)
+	if calls != 4 || changes[4].Object != changes[2].Object || changes[2].Object == last ||
+		changes[5].Object != unknown {
+		t.Errorf("%d calls; the deletion has the last transformed state: %t", calls,
+			changes[4].Object == changes[2].Object)
 	}
 }
 
@@ -653,7 +656,8 @@ func TestGuardSamplesSingleChanges(t *testing.T) {
 		o := namedSettings(i % 10)
 		o.ResourceVersion = fmt.Sprint(i + 1)
 		p.inFlight.opened = append(p.inFlight.opened, o)
-		p.Change(changesOf(object.Delta[settings]{Type: object.Updated, Key: object.KeyOf(o), Object: o}), o.ResourceVersion)
+		p.Change(changesOf(object.Delta[settings]{Type: object.Updated, Key: object.KeyOf(o), Object: o}),
+			o.ResourceVersion)
 	}
 	if len(p.inFlight.opened) != 0 {
 		t.Error("what was opened for a change is kept open")

@@ -111,7 +111,8 @@ func TestChangeOfATransformedObject(t *testing.T) {
 		before, _ := inf.store.Snapshot().Get(keyOf(0))
 		changed := before.DeepCopy()
 		changed.ResourceVersion, changed.Labels = "8", map[string]string{"new": "yes"}
-		inf.currentParts()[0].Change(changesOf(object.Delta[settings]{Type: object.Updated, Key: keyOf(0), Object: changed}), "8")
+		inf.currentParts()[0].Change(changesOf(object.Delta[settings]{Type: object.Updated, Key: keyOf(0),
+			Object: changed}), "8")
 		now, _ := inf.store.Snapshot().Get(keyOf(0))
 		if now == changed || now.Labels["new"] != "yes" || mapOf(now.Data) != mapOf(before.Data) {
 			t.Errorf("the new state %v does not share the data of the one before", now.Labels)

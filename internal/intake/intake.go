@@ -89,7 +89,8 @@ func (r *Received[T]) Version() string {
 
 // Decoder decodes the objects of one source, on the goroutine that reads from it.
 type Decoder[T object.Object] interface {
-	// Begin is called before objects are decoded that are then handed on together. Those before are not needed any more.
+	// Begin is called before objects are decoded that are then handed on together. Those before are not needed any
+	// more.
 	Begin()
 	// Decode decodes an object, or returns the state that the holder has if it is unchanged.
 	Decode(e *Encoded[T]) (Received[T], error)
@@ -129,7 +130,8 @@ type Change[T object.Object] struct {
 
 // Contents describes what a holder has before the reflector begins.
 type Contents struct {
-	// ResourceVersion is the version that the contents are current to. With "" and "0" the reflector begins with a list.
+	// ResourceVersion is the version that the contents are current to. With "" and "0" the reflector begins with a
+	// list.
 	ResourceVersion string
 	// Newest is the key of the most recently changed object, if there is one. The server's state of it shows whether
 	// the server was restored from a backup without that change, and has passed the version since.

@@ -37,9 +37,11 @@ func Pair(resource schema.GroupResource, before, after map[string]any) (cleanBef
 	return cleanBefore, cleanAfter
 }
 
-// Next is Pair for a state whose state before may be known to have nothing to redact: then what both have in common is not
-// searched again. nothing reports whether neither of them has anything to redact.
-func Next(resource schema.GroupResource, before, after map[string]any, known bool) (cleanBefore, cleanAfter map[string]any, nothing bool) {
+// Next is Pair for a state whose state before may be known to have nothing to redact: then what both have in common is
+// not searched again. nothing reports whether neither of them has anything to redact.
+func Next(
+	resource schema.GroupResource, before, after map[string]any, known bool,
+) (cleanBefore, cleanAfter map[string]any, nothing bool) {
 	found := findings{budget: parseBudget, parsed: map[string][]any{}, cleaned: map[textPair]any{}, skipCommon: known}
 	earlier, later := state{findings: &found}, state{findings: &found, later: true}
 	cleanBefore, was := earlier.object(before, after, IsSecret(resource))

@@ -238,7 +238,8 @@ func TestDecoding(t *testing.T) {
 // TestRedactedAgain: what has been redacted and encoded, as in a recording, keeps its lengths.
 func TestRedactedAgain(t *testing.T) {
 	secret := func(value string) map[string]any {
-		return map[string]any{"kind": "Secret", "data": map[string]any{"a": base64.StdEncoding.EncodeToString([]byte(value))}, "stringData": map[string]any{"b": value}}
+		return map[string]any{"kind": "Secret",
+			"data": map[string]any{"a": base64.StdEncoding.EncodeToString([]byte(value))}, "stringData": map[string]any{"b": value}}
 	}
 	before, after := Pair(secrets, secret("[redacted, 26 bytes]"), secret("[redacted, 52 bytes, changed]"))
 	for field, part := range map[string]string{"data": "a", "stringData": "b"} {
@@ -251,15 +252,16 @@ func TestRedactedAgain(t *testing.T) {
 	}
 }
 
-// TestNext: what is common to a state and one that has nothing to redact is not searched again, unless it became part of a
-// Secret; the result is the same.
+// TestNext: what is common to a state and one that has nothing to redact is not searched again, unless it became part
+// of a Secret; the result is the same.
 func TestNext(t *testing.T) {
 	shared := map[string]any{"a": "aHVudGVy", "list": []any{map[string]any{"b": "x"}}}
 	widgets := schema.GroupResource{Group: "example.com", Resource: "widgets"}
 	for name, after := range map[string]map[string]any{
-		"another field":    {"kind": "Widget", "data": shared, "n": int64(1)},
-		"a Secret":         {"kind": "Secret", "data": shared},
-		"a nested Secret":  {"kind": "Widget", "data": shared, "template": map[string]any{"kind": "Secret", "data": shared}},
+		"another field": {"kind": "Widget", "data": shared, "n": int64(1)},
+		"a Secret":      {"kind": "Secret", "data": shared},
+		"a nested Secret": {"kind": "Widget", "data": shared,
+			"template": map[string]any{"kind": "Secret", "data": shared}},
 		"stringData":       {"kind": "Widget", "stringData": shared, "data": shared},
 		"a list of Secret": {"kind": "SecretList", "items": []any{shared}},
 		"a text":           {"kind": "Widget", "data": shared, "text": "kind: Secret\nstringData: {a: hunter2}\n"},

@@ -78,7 +78,8 @@ func (s state) placeholder(v, other any, encoded bool) any {
 // redactedBefore matches what placeholder returns.
 var redactedBefore = regexp.MustCompile(`^\[redacted, (\d+) bytes(?:, changed)?\]$`)
 
-// length returns the length of a value. That of a value that has been redacted before, as in a recording, is the original's.
+// length returns the length of a value. That of a value that has been redacted before, as in a recording, is the
+// original's.
 func length(text string, encoded bool) int {
 	if encoded {
 		if raw, err := base64.StdEncoding.DecodeString(text); err == nil {

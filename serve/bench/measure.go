@@ -122,7 +122,8 @@ func (w *world) gets(ctx context.Context) ([]row, error) {
 		what = fmt.Sprintf("get at %d/s, since kube-apiserver does not keep up with %d/s here: ", rate, w.GetRate)
 	}
 	return []row{
-		durations(what+"p50", server.p50, replica.p50, "≤ 1×"), durations("the same: p99", server.p99, replica.p99, "≤ 1×"),
+		durations(what+"p50", server.p50, replica.p50, "≤ 1×"), durations("the same: p99", server.p99, replica.p99,
+			"≤ 1×"),
 		durations("the same: server CPU", server.cpu, replica.cpu, ""),
 	}, nil
 }

@@ -42,7 +42,8 @@ type world struct {
 	closers                 []func() error
 }
 
-// limits are kube-apiserver's own for requests in flight, which a rate of gets of one user would exceed before its CPU does.
+// limits are kube-apiserver's own for requests in flight, which a rate of gets of one user would exceed before its CPU
+// does.
 var limits = []string{"--max-requests-inflight=4000", "--max-mutating-requests-inflight=2000"}
 
 // namespaces is the number of namespaces.

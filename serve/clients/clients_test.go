@@ -77,7 +77,8 @@ func (w *world) check(err error) {
 }
 
 func (w *world) create(i int) error {
-	o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("map-%02d", i)}, Data: map[string]string{"i": fmt.Sprint(i)}}
+	o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("map-%02d", i)},
+		Data: map[string]string{"i": fmt.Sprint(i)}}
 	_, err := w.admin.CoreV1().ConfigMaps(namespace).Create(w.t.Context(), o, metav1.CreateOptions{})
 	return err
 }
@@ -86,14 +87,17 @@ func (w *world) create(i int) error {
 func (w *world) token() string {
 	w.t.Helper()
 	ctx, meta := w.t.Context(), metav1.ObjectMeta{Name: "reader"}
-	_, err := w.admin.CoreV1().ServiceAccounts(namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
+	_, err := w.admin.CoreV1().ServiceAccounts(namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta},
+		metav1.CreateOptions{})
 	w.check(err)
 	_, err = w.admin.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole",
+			Name: "cluster-admin"},
 		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: namespace, Name: meta.Name}},
 	}, metav1.CreateOptions{})
 	w.check(err)
-	token, err := w.admin.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, meta.Name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	token, err := w.admin.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, meta.Name,
+		&authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	w.check(err)
 	return token.Status.Token
 }
@@ -149,7 +153,8 @@ func (w *world) clientGo(t *testing.T, watchList string) {
 // rerun runs the informer in a process with the feature on or off.
 func (w *world) rerun(t *testing.T, watchList string) {
 	command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestInform$", "-test.v")
-	command.Env = append(os.Environ(), "KUBE_FEATURE_WatchListClient="+watchList, kubeconfigVariable+"="+w.kubeconfig(t, w.config))
+	command.Env = append(os.Environ(), "KUBE_FEATURE_WatchListClient="+watchList,
+		kubeconfigVariable+"="+w.kubeconfig(t, w.config))
 	text, err := command.CombinedOutput()
 	if err != nil || !strings.Contains(string(text), "--- PASS: TestInform") {
 		t.Errorf("%v\n%s", err, text)
@@ -257,7 +262,8 @@ func (w *world) kubeconfig(t *testing.T, c *rest.Config) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	content := clientcmdapi.NewConfig()
-	content.Clusters["c"] = &clientcmdapi.Cluster{Server: c.Host, CertificateAuthorityData: c.CAData, CertificateAuthority: c.CAFile}
+	content.Clusters["c"] = &clientcmdapi.Cluster{Server: c.Host, CertificateAuthorityData: c.CAData,
+		CertificateAuthority: c.CAFile}
 	content.AuthInfos["u"] = &clientcmdapi.AuthInfo{Token: c.BearerToken}
 	content.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u", Namespace: namespace}
 	content.CurrentContext = "x"
@@ -267,11 +273,14 @@ func (w *world) kubeconfig(t *testing.T, c *rest.Config) string {
 
 // readings are commands that print the same at the replica and at the API server.
 var readings = [][]string{
-	{"get", "configmaps", "-o", "yaml"}, {"get", "configmap", "map-03", "-o", "json"}, {"get", "configmaps", "-o", "name", "--chunk-size", "7"},
+	{"get", "configmaps", "-o", "yaml"}, {"get", "configmap", "map-03", "-o", "json"},
+	{"get", "configmaps", "-o", "name", "--chunk-size", "7"},
 	{"get", "configmaps", "-A", "-o", "jsonpath={.items[*].metadata.resourceVersion}"}, {"get", "configmap", "none"},
-	{"get", "configmaps", "--field-selector", "metadata.name=map-04", "-o", "yaml"}, {"get", "configmaps", "-l", "a!=b", "-o", "name"},
+	{"get", "configmaps", "--field-selector", "metadata.name=map-04", "-o", "yaml"},
+	{"get", "configmaps", "-l", "a!=b", "-o", "name"},
 	{"api-resources", "--api-group", "apps", "-o", "name"}, {"auth", "can-i", "get", "configmaps"},
-	{"get", "--raw", "/api/v1/namespaces/default/configmaps/map-05?resourceVersion=0"}, {"describe", "configmap", "map-06"},
+	{"get", "--raw", "/api/v1/namespaces/default/configmaps/map-05?resourceVersion=0"},
+	{"describe", "configmap", "map-06"},
 }
 
 // kubectl reads, watches and writes with kubectl, at the replica and at the API server, and compares what it prints.
@@ -282,7 +291,8 @@ func (w *world) kubectl(t *testing.T) {
 	}
 	replica, direct := w.kubeconfig(t, w.config), w.kubeconfig(t, w.direct)
 	command := func(kubeconfig string, args ...string) *exec.Cmd {
-		c := exec.CommandContext(t.Context(), program, append([]string{"--kubeconfig", kubeconfig, "--cache-dir", t.TempDir()}, args...)...)
+		c := exec.CommandContext(t.Context(), program,
+			append([]string{"--kubeconfig", kubeconfig, "--cache-dir", t.TempDir()}, args...)...)
 		c.Env = append(os.Environ(), "HOME="+t.TempDir())
 		return c
 	}
@@ -298,7 +308,8 @@ func (w *world) kubectl(t *testing.T) {
 			t.Errorf("kubectl %s:\n%s\nwant\n%s", strings.Join(args, " "), got, want)
 		}
 	}
-	watch := command(replica, "get", "configmaps", "-w", "-o", "custom-columns=TYPE:.type,NAME:.object.metadata.name,I:.object.data.i", "--output-watch-events")
+	watch := command(replica, "get", "configmaps", "-w", "-o",
+		"custom-columns=TYPE:.type,NAME:.object.metadata.name,I:.object.data.i", "--output-watch-events")
 	out, err := watch.StdoutPipe()
 	w.check(err)
 	w.check(watch.Start())
@@ -316,7 +327,8 @@ func (w *world) kubectl(t *testing.T) {
 		return false
 	}
 	last := fmt.Sprintf("map-%02d", mapCount-1)
-	if text := run(direct, "get", "configmap", last, "-o", "name"); text != "configmap/"+last+"\n" || !seen(fmt.Sprintf("ADDED %s %d", last, mapCount-1)) {
+	if text := run(direct, "get", "configmap", last, "-o", "name"); text != "configmap/"+last+"\n" ||
+		!seen(fmt.Sprintf("ADDED %s %d", last, mapCount-1)) {
 		t.Fatal("kubectl get -w does not list", text)
 	}
 	if text := run(replica, "create", "configmap", "created", "--from-literal=i=x"); text != "configmap/created created\n" {

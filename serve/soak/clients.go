@@ -65,7 +65,8 @@ func (w *world) follow(ctx context.Context, n int) (*clients, error) {
 			}
 		}
 		m := client.CoreV1().ConfigMaps(namespace)
-		f := &follower{clients: c, maps: m.Watch, list: m.List, selector: []string{"", "half=a", "half=b", "half!=a"}[i%4]}
+		f := &follower{clients: c, maps: m.Watch, list: m.List,
+			selector: []string{"", "half=a", "half=b", "half!=a"}[i%4]}
 		c.all = append(c.all, f)
 		c.work.Go(func() { f.run(ctx) })
 	}
@@ -212,7 +213,8 @@ func (c *clients) settle(ctx context.Context, w *world) error {
 	for _, f := range c.all {
 		for !f.has(wanted[f.selector]) {
 			if time.Now().After(deadline) {
-				return fmt.Errorf("the view of a client with selector %q at %d still differs after %v", f.selector, f.position(), settlePatience)
+				return fmt.Errorf("the view of a client with selector %q at %d still differs after %v", f.selector,
+					f.position(), settlePatience)
 			}
 			select {
 			case err := <-c.mistakes:

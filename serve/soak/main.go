@@ -1,6 +1,6 @@
-// Command soak has many clients follow two read replicas for long, while replicas are killed, connections are cut and the
-// API server restarts. Every client checks what it sees, and all views are compared with the API server's again and again.
-// It fails if one differs, or goes back, or if memory grows.
+// Command soak has many clients follow two read replicas for long, while replicas are killed, connections are cut and
+// the API server restarts. Every client checks what it sees, and all views are compared with the API server's again and
+// again. It fails if one differs, or goes back, or if memory grows.
 package main
 
 import (
@@ -80,7 +80,8 @@ func (w *world) soak(ctx context.Context, duration time.Duration, watchers int) 
 			return err
 		}
 		memory = append(memory, resident)
-		fmt.Printf("round %d: all %d views are equal; %s; %s; replica 0 takes %.0f MB\n", round, watchers, w.counts(), clients.counts(), resident/1e6)
+		fmt.Printf("round %d: all %d views are equal; %s; %s; replica 0 takes %.0f MB\n", round, watchers, w.counts(),
+			clients.counts(), resident/1e6)
 	}
 	return isFlat(memory)
 }

@@ -49,7 +49,8 @@ func newWorld(ctx context.Context, random *rand.Rand) (w *world, err error) {
 	if w.dir, err = os.MkdirTemp("", "tidings-soak-"); err != nil {
 		return w, err
 	}
-	w.plane, err = controlplane.Launch(ctx, controlplane.Options{UnsafeNoFsync: true, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	w.plane, err = controlplane.Launch(ctx, controlplane.Options{UnsafeNoFsync: true,
+		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	if err != nil {
 		return w, err
 	}
@@ -132,7 +133,8 @@ func (w *world) reader(ctx context.Context) (string, error) {
 		return "", err
 	}
 	_, err := w.admin.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole",
+			Name: "cluster-admin"},
 		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: namespace, Name: meta.Name}},
 	}, metav1.CreateOptions{})
 	if err != nil {
@@ -186,8 +188,9 @@ func (w *world) change(ctx context.Context) error {
 		}
 	}
 	o := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"half": []string{"a", "b"}[w.random.IntN(2)]}},
-		Data:       map[string]string{"text": strings.Repeat(fmt.Sprint(w.changes, " "), w.random.IntN(300))},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"half": []string{"a",
+			"b"}[w.random.IntN(2)]}},
+		Data: map[string]string{"text": strings.Repeat(fmt.Sprint(w.changes, " "), w.random.IntN(300))},
 	}
 	_, err := maps.Update(ctx, o, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {
@@ -198,7 +201,8 @@ func (w *world) change(ctx context.Context) error {
 
 // fault makes one thing go wrong, and repairs it.
 func (w *world) fault(ctx context.Context) error {
-	kinds := []string{"replica killed", "replica ended", "clients cut", "API server cut", "API server cut", "clients cut", "API server killed"}
+	kinds := []string{"replica killed", "replica ended", "clients cut", "API server cut", "API server cut",
+		"clients cut", "API server killed"}
 	kind := kinds[w.random.IntN(len(kinds))]
 	w.faults[kind]++
 	switch kind {

@@ -78,7 +78,8 @@ func newRunner(t *testing.T, config *rest.Config, namespace string) *runner {
 }
 
 func runScript(t *testing.T, config *rest.Config, s *script) {
-	r := newRunner(t, config, fmt.Sprintf("conformance-%s-%s", s.name[len("scripts/"):len(s.name)-len(".txt")], randomSuffix()))
+	r := newRunner(t, config, fmt.Sprintf("conformance-%s-%s", s.name[len("scripts/"):len(s.name)-len(".txt")],
+		randomSuffix()))
 	for _, st := range s.steps {
 		observed := r.step(st)
 		st.observed = observed

@@ -5,9 +5,9 @@
 //
 //	go test ./tidingstest/conformance -run ControlPlane -update
 //
-// Beside them, TestGeneratedWrites sends random histories of writes to both servers and compares the answers, without the
-// texts of errors; random ones with -histories. A manager that has set finalizers or owner references to what they were
-// may be left out of managedFields here, which a real server keeps as the owner of the empty list.
+// Beside them, TestGeneratedWrites sends random histories of writes to both servers and compares the answers, without
+// the texts of errors; random ones with -histories. A manager that has set finalizers or owner references to what they
+// were may be left out of managedFields here, which a real server keeps as the owner of the empty list.
 //
 // Where the test server deliberately differs, the step says why and also has the test server's
 // response. These are all such differences:

@@ -64,47 +64,50 @@ var generatedKinds = []*generatedKind{
 		}
 		return o
 	}},
-	{resource: "leases", apiVersion: "coordination.k8s.io/v1", kind: "Lease", content: func(g *generator) map[string]any {
-		spec := map[string]any{}
-		if g.IntN(2) == 0 {
-			spec["holderIdentity"] = g.pick("a", "b")
-		}
-		if g.IntN(2) == 0 {
-			spec["leaseDurationSeconds"] = 1 + g.IntN(3)
-		}
-		if g.IntN(3) == 0 {
-			spec["renewTime"] = g.pick("2026-01-02T03:04:05.000006Z", "2026-01-02T03:04:05Z", "2026-01-02T03:04:05.123456789Z")
-		}
-		return map[string]any{"spec": spec}
-	}},
-	{resource: "things", apiVersion: "generated.example.com/v1", kind: "Thing", status: true, content: func(g *generator) map[string]any {
-		spec := map[string]any{}
-		if g.IntN(2) == 0 {
-			spec["size"] = g.IntN(3)
-		}
-		if g.IntN(2) == 0 {
-			spec["color"] = g.pick("red", "blue", "")
-		}
-		if g.IntN(2) == 0 {
-			parts := []any{}
-			for i := range g.IntN(3) {
-				parts = append(parts, map[string]any{"name": fmt.Sprint("p", i), "value": g.pick("1", "2")})
+	{resource: "leases", apiVersion: "coordination.k8s.io/v1", kind: "Lease",
+		content: func(g *generator) map[string]any {
+			spec := map[string]any{}
+			if g.IntN(2) == 0 {
+				spec["holderIdentity"] = g.pick("a", "b")
 			}
-			spec["parts"] = parts
-		}
-		if g.IntN(3) == 0 {
-			spec["free"] = map[string]any{"x": g.IntN(2), "y": map[string]any{"z": g.pick("1", "2")}}
-		}
-		g.rarely(12, func() { spec[g.pick("color", "free")] = nil }, func() { spec["size"] = g.pick("text", "1") })
-		if g.IntN(8) == 0 {
-			spec["pruned"] = "x"
-		}
-		o := map[string]any{"spec": spec}
-		if g.IntN(3) == 0 {
-			o["status"] = map[string]any{"seen": g.IntN(3)}
-		}
-		return o
-	}},
+			if g.IntN(2) == 0 {
+				spec["leaseDurationSeconds"] = 1 + g.IntN(3)
+			}
+			if g.IntN(3) == 0 {
+				spec["renewTime"] = g.pick("2026-01-02T03:04:05.000006Z", "2026-01-02T03:04:05Z",
+					"2026-01-02T03:04:05.123456789Z")
+			}
+			return map[string]any{"spec": spec}
+		}},
+	{resource: "things", apiVersion: "generated.example.com/v1", kind: "Thing", status: true,
+		content: func(g *generator) map[string]any {
+			spec := map[string]any{}
+			if g.IntN(2) == 0 {
+				spec["size"] = g.IntN(3)
+			}
+			if g.IntN(2) == 0 {
+				spec["color"] = g.pick("red", "blue", "")
+			}
+			if g.IntN(2) == 0 {
+				parts := []any{}
+				for i := range g.IntN(3) {
+					parts = append(parts, map[string]any{"name": fmt.Sprint("p", i), "value": g.pick("1", "2")})
+				}
+				spec["parts"] = parts
+			}
+			if g.IntN(3) == 0 {
+				spec["free"] = map[string]any{"x": g.IntN(2), "y": map[string]any{"z": g.pick("1", "2")}}
+			}
+			g.rarely(12, func() { spec[g.pick("color", "free")] = nil }, func() { spec["size"] = g.pick("text", "1") })
+			if g.IntN(8) == 0 {
+				spec["pruned"] = "x"
+			}
+			o := map[string]any{"spec": spec}
+			if g.IntN(3) == 0 {
+				o["status"] = map[string]any{"seen": g.IntN(3)}
+			}
+			return o
+		}},
 }
 
 func (g *generator) pick(values ...string) string { return values[g.IntN(len(values))] }
@@ -159,8 +162,9 @@ func (g *generator) metadata(name string) map[string]any {
 		},
 		func() {
 			m["ownerReferences"] = []any{map[string]any{
-				"apiVersion": g.pick("v1", "x/y/z", ""), "kind": g.pick("ConfigMap", "Event", ""), "name": g.pick("a", ""),
-				"uid": g.uid(), "controller": g.IntN(2) == 0,
+				"apiVersion": g.pick("v1", "x/y/z", ""), "kind": g.pick("ConfigMap", "Event", ""),
+				"name": g.pick("a", ""),
+				"uid":  g.uid(), "controller": g.IntN(2) == 0,
 			}}
 		},
 		func() { m["namespace"] = g.pick("$ns", "elsewhere", "") },
@@ -287,7 +291,8 @@ func (g *generator) jsonPatch(st *step, one string) {
 	for range 1 + g.IntN(2) {
 		o := map[string]any{
 			"op": g.pick("add", "replace", "remove", "test", "copy", "move", "what"),
-			"path": g.pick("/data/k1", "/data", "/metadata/labels", "/metadata/labels/l", "/spec/size", "/spec/parts/0/value",
+			"path": g.pick("/data/k1", "/data", "/metadata/labels", "/metadata/labels/l", "/spec/size",
+				"/spec/parts/0/value",
 				"/metadata/name", "nowhere"),
 		}
 		o["value"] = g.pick("1", "2")

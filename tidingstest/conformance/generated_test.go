@@ -21,7 +21,8 @@ import (
 	"github.com/tidings/tidings/tidingstest/controlplane"
 )
 
-var histories = flag.Int("histories", 0, "how many random histories of generated writes to compare, in place of some that are always the same")
+var histories = flag.Int("histories", 0,
+	"how many random histories of generated writes to compare, in place of some that are always the same")
 
 // fixedHistories is how many histories are always compared. They are the same each time: what random ones show is for
 // somebody who looks for differences, not for somebody who changes something else.
@@ -39,8 +40,10 @@ func TestGeneratedWrites(t *testing.T) {
 	for _, config := range []*rest.Config{real, ours} {
 		config.QPS = -1
 		r := newRunner(t, config, "conformance-generated-"+randomSuffix())
-		r.step(&step{verb: "POST", target: "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body: generatedCRD})
-		r.step(&step{verb: "WAIT", target: "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.generated.example.com Established"})
+		r.step(&step{verb: "POST", target: "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+			body: generatedCRD})
+		r.step(&step{verb: "WAIT",
+			target: "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.generated.example.com Established"})
 		if got := r.step(&step{verb: "WAIT", target: "/apis/generated.example.com/v1/things"}); got != "200" {
 			t.Fatal("the custom resource is not served")
 		}
@@ -72,7 +75,8 @@ func compareHistory(t *testing.T, real, ours *rest.Config, seed uint64) {
 			t.Log("ended early: entries of managedFields were sorted anew")
 			return
 		default:
-			t.Fatalf("- is the real server's answer, + the test server's, to the last of these:\n%s\n%s", history.String(), cmp.Diff(want, got))
+			t.Fatalf("- is the real server's answer, + the test server's, to the last of these:\n%s\n%s",
+				history.String(), cmp.Diff(want, got))
 		}
 	}
 }
@@ -90,7 +94,8 @@ func sortedAnew(want, got string) bool {
 func withoutTexts(answer string) string {
 	code, content, _ := strings.Cut(answer, "\n")
 	var status metav1.Status
-	if i := strings.Index(content, "{"); i < 0 || json.Unmarshal([]byte(content[i:]), &status) != nil || status.Status != metav1.StatusFailure {
+	if i := strings.Index(content, "{"); i < 0 || json.Unmarshal([]byte(content[i:]), &status) != nil ||
+		status.Status != metav1.StatusFailure {
 		return answer
 	}
 	fields := map[string]bool{}

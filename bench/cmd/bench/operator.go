@@ -32,7 +32,8 @@ func (s size) operatorJobs() []operatorJob {
 	waiting := late
 	waiting.ReadYourWrites = true
 	jobs := []operatorJob{
-		{name: "three forms", server: &operator.Server{Kind: operator.Pods, Objects: s.configMaps}, what: operator.Measurement{Forms: &operator.Forms{}}},
+		{name: "three forms", server: &operator.Server{Kind: operator.Pods, Objects: s.configMaps},
+			what: operator.Measurement{Forms: &operator.Forms{}}},
 		{name: "noting", only: engine.Tidings, what: operator.Measurement{Noting: &operator.Noting{}}},
 		{name: "duplicates", what: operator.Measurement{Duplicates: &late}},
 		{name: "duplicates waiting", what: operator.Measurement{Duplicates: &waiting}},
@@ -42,14 +43,16 @@ func (s size) operatorJobs() []operatorJob {
 		reads  operator.Reads
 	}{
 		{operator.Server{Objects: s.secrets, Bytes: 8000}, operator.Reads{Kind: operator.Secrets, Read: 20, Times: 10}},
-		{operator.Server{Objects: s.configMaps, Bytes: 2000}, operator.Reads{Kind: operator.ConfigMaps, Read: s.configMaps / 100, Times: 1}},
+		{operator.Server{Objects: s.configMaps, Bytes: 2000},
+			operator.Reads{Kind: operator.ConfigMaps, Read: s.configMaps / 100, Times: 1}},
 	} {
 		few.server.Kind = few.reads.Kind
 		name, budgeted := "few "+string(few.reads.Kind), few.reads
 		budgeted.Budget = int64(few.server.Objects) * report.OnDemandBudget
 		jobs = append(jobs,
 			operatorJob{name: name, server: &few.server, what: operator.Measurement{Reads: &few.reads}},
-			operatorJob{name: name + " budget", server: &few.server, only: engine.Tidings, what: operator.Measurement{Reads: &budgeted}},
+			operatorJob{name: name + " budget", server: &few.server, only: engine.Tidings,
+				what: operator.Measurement{Reads: &budgeted}},
 		)
 	}
 	return jobs
@@ -96,7 +99,8 @@ func (s *session) measureOperator(ctx context.Context, program string, j operato
 			}
 			s.measured = true
 			s.samples.Add(e, j.name+": ", metrics)
-			fmt.Fprintf(s.log, "round %d, %s, %s, %s: %s\n", round+1, j.name, e, time.Since(start).Round(time.Millisecond), metrics)
+			fmt.Fprintf(s.log, "round %d, %s, %s, %s: %s\n", round+1, j.name, e,
+				time.Since(start).Round(time.Millisecond), metrics)
 		}
 	}
 	return nil

@@ -27,7 +27,8 @@ type InstanceList struct {
 
 // DeepCopyObject returns a copy.
 func (i *Instance) DeepCopyObject() runtime.Object {
-	return &Instance{TypeMeta: i.TypeMeta, ObjectMeta: *i.ObjectMeta.DeepCopy(), Spec: *i.Spec.DeepCopy(), Status: *i.Status.DeepCopy()}
+	return &Instance{TypeMeta: i.TypeMeta, ObjectMeta: *i.ObjectMeta.DeepCopy(), Spec: *i.Spec.DeepCopy(),
+		Status: *i.Status.DeepCopy()}
 }
 
 // DeepCopyObject returns a copy.

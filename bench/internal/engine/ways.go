@@ -59,11 +59,15 @@ func clientGoWay(c Config) (maker, error) {
 	return c.made(constructors{
 		informer:   cache.NewSharedIndexInformerWithOptions,
 		fromClient: cache.NewListWatchFromClient, filtered: cache.NewFilteredListWatchFromClient,
-		dynamic: func(client dynamic.Interface, resource schema.GroupVersionResource, indexers cache.Indexers) cache.SharedIndexInformer {
-			return dynamicinformer.NewFilteredDynamicInformer(client, resource, metav1.NamespaceAll, 0, indexers, nil).Informer()
+		dynamic: func(client dynamic.Interface, resource schema.GroupVersionResource,
+			indexers cache.Indexers) cache.SharedIndexInformer {
+			return dynamicinformer.NewFilteredDynamicInformer(client, resource, metav1.NamespaceAll, 0, indexers,
+				nil).Informer()
 		},
-		metadata: func(client metadata.Interface, resource schema.GroupVersionResource, indexers cache.Indexers) cache.SharedIndexInformer {
-			return metadatainformer.NewFilteredMetadataInformer(client, resource, metav1.NamespaceAll, 0, indexers, nil).Informer()
+		metadata: func(client metadata.Interface, resource schema.GroupVersionResource,
+			indexers cache.Indexers) cache.SharedIndexInformer {
+			return metadatainformer.NewFilteredMetadataInformer(client, resource, metav1.NamespaceAll, 0, indexers,
+				nil).Informer()
 		},
 	})
 }
@@ -79,11 +83,15 @@ func throughWay(c Config) (maker, error) {
 	return c.made(constructors{
 		informer:   clientgo.NewSharedIndexInformerWithOptions,
 		fromClient: clientgo.NewListWatchFromClient, filtered: clientgo.NewFilteredListWatchFromClient,
-		dynamic: func(client dynamic.Interface, resource schema.GroupVersionResource, indexers cache.Indexers) cache.SharedIndexInformer {
-			return clientgo.NewFilteredDynamicInformer(client, resource, metav1.NamespaceAll, 0, indexers, nil).Informer()
+		dynamic: func(client dynamic.Interface, resource schema.GroupVersionResource,
+			indexers cache.Indexers) cache.SharedIndexInformer {
+			return clientgo.NewFilteredDynamicInformer(client, resource, metav1.NamespaceAll, 0, indexers,
+				nil).Informer()
 		},
-		metadata: func(client metadata.Interface, resource schema.GroupVersionResource, indexers cache.Indexers) cache.SharedIndexInformer {
-			return clientgo.NewFilteredMetadataInformer(client, resource, metav1.NamespaceAll, 0, indexers, nil).Informer()
+		metadata: func(client metadata.Interface, resource schema.GroupVersionResource,
+			indexers cache.Indexers) cache.SharedIndexInformer {
+			return clientgo.NewFilteredMetadataInformer(client, resource, metav1.NamespaceAll, 0, indexers,
+				nil).Informer()
 		},
 	})
 }

@@ -92,7 +92,8 @@ func (s Server) objects() ([]object.Object, error) {
 	all := make([]object.Object, s.Objects)
 	random := rand.NewChaCha8([32]byte{1})
 	meta := func(i int) metav1.ObjectMeta {
-		return metav1.ObjectMeta{Namespace: namespace, Name: nameOf(i), Labels: map[string]string{"app": fmt.Sprint("app-", i%50)}}
+		return metav1.ObjectMeta{Namespace: namespace, Name: nameOf(i),
+			Labels: map[string]string{"app": fmt.Sprint("app-", i%50)}}
 	}
 	data := func(n int) []byte {
 		b := make([]byte, n)
@@ -102,11 +103,13 @@ func (s Server) objects() ([]object.Object, error) {
 	switch s.Kind {
 	case Secrets:
 		for i := range all {
-			all[i] = &corev1.Secret{ObjectMeta: meta(i), Type: corev1.SecretTypeOpaque, Data: map[string][]byte{"value": data(s.Bytes)}}
+			all[i] = &corev1.Secret{ObjectMeta: meta(i), Type: corev1.SecretTypeOpaque,
+				Data: map[string][]byte{"value": data(s.Bytes)}}
 		}
 	case ConfigMaps:
 		for i := range all {
-			all[i] = &corev1.ConfigMap{ObjectMeta: meta(i), Data: map[string]string{"value": fmt.Sprintf("%x", data(s.Bytes/2))}}
+			all[i] = &corev1.ConfigMap{ObjectMeta: meta(i),
+				Data: map[string]string{"value": fmt.Sprintf("%x", data(s.Bytes/2))}}
 		}
 	case Pods:
 		for i, pod := range wiretest.Pods(s.Objects, 1) {

@@ -82,7 +82,9 @@ func (Forms) run(ctx context.Context, m Measurement) (measure.Metrics, error) {
 }
 
 // measureCache measures a cache that has done what use does.
-func measureCache(ctx context.Context, host string, newCache cache.NewCacheFunc, use func(cache.Cache) error) (measure.Metrics, error) {
+func measureCache(
+	ctx context.Context, host string, newCache cache.NewCacheFunc, use func(cache.Cache) error,
+) (measure.Metrics, error) {
 	var seen traffic
 	config := &rest.Config{Host: host, QPS: -1, Dial: seen.dial}
 	config.Wrap(seen.wrap)
@@ -99,7 +101,8 @@ func measureCache(ctx context.Context, host string, newCache cache.NewCacheFunc,
 		return nil, errors.Join(err, stop())
 	}
 	out := measure.Metrics{
-		"heap": heapBytes() - base, "bytes": float64(seen.bytes.Load()), "gets": float64(seen.gets.Load()), "watches": float64(seen.watches.Load()),
+		"heap": heapBytes() - base, "bytes": float64(seen.bytes.Load()), "gets": float64(seen.gets.Load()),
+		"watches": float64(seen.watches.Load()),
 	}
 	runtime.KeepAlive(c)
 	return out, stop()

@@ -50,9 +50,10 @@ const (
 
 func (Noting) run(ctx context.Context) (measure.Metrics, error) {
 	configMap := &corev1.ConfigMap{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a", UID: "3c1d42a5-2f3e-4cf2-a5b3-63d25d5a1a6d", ResourceVersion: "1234567"},
-		Data:       map[string]string{"value": strings.Repeat("x", 3500)},
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a", UID: "3c1d42a5-2f3e-4cf2-a5b3-63d25d5a1a6d",
+			ResourceVersion: "1234567"},
+		Data: map[string]string{"value": strings.Repeat("x", 3500)},
 	}
 	body, err := runtime.Encode(protobuf.NewSerializer(scheme.Scheme, scheme.Scheme), configMap)
 	if err != nil {
@@ -60,7 +61,8 @@ func (Noting) run(ctx context.Context) (measure.Metrics, error) {
 	}
 	answer := roundTripper(func(r *http.Request) (*http.Response, error) {
 		header := http.Header{"Content-Type": {runtime.ContentTypeProtobuf}}
-		return &http.Response{StatusCode: http.StatusOK, Header: header, Body: io.NopCloser(bytes.NewReader(body)), Request: r}, nil
+		return &http.Response{StatusCode: http.StatusOK, Header: header, Body: io.NopCloser(bytes.NewReader(body)),
+			Request: r}, nil
 	})
 	c := controller.New("c", func(context.Context, tidings.Key) (controller.Result, error) { return controller.Result{}, nil }, controller.Options{})
 	factory, err := tidings.NewFactory(&rest.Config{Host: "http://server"}, tidings.Options{})
@@ -93,7 +95,9 @@ func (Noting) run(ctx context.Context) (measure.Metrics, error) {
 }
 
 // updates returns the CPU in microseconds, and the allocations, of each of many updates through the transport.
-func updates(ctx context.Context, c *controller.Controller, transport http.RoundTripper) (cpu, allocations float64, err error) {
+func updates(
+	ctx context.Context, c *controller.Controller, transport http.RoundTripper,
+) (cpu, allocations float64, err error) {
 	ctx = c.WithWrites(ctx)
 	buffer := make([]byte, 8<<10)
 	goruntime.GC()
@@ -111,7 +115,8 @@ func updates(ctx context.Context, c *controller.Controller, transport http.Round
 }
 
 func updateOnce(ctx context.Context, transport http.RoundTripper, buffer []byte) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPut, "http://server/api/v1/namespaces/bench/configmaps/a", http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodPut,
+		"http://server/api/v1/namespaces/bench/configmaps/a", http.NoBody)
 	if err != nil {
 		return err
 	}
@@ -159,8 +164,9 @@ func (d Duplicates) run(t *testing.T, e engine.Name) (out measure.Metrics) {
 // child returns what the reconciler creates.
 func child() *corev1.Pod {
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "child-", Labels: map[string]string{"app": "child"}},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "child-",
+			Labels: map[string]string{"app": "child"}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
 	}
 }
 

@@ -170,7 +170,8 @@ var operatorRows = []Row{
 		What: "Secrets, 20 read ten times: live heap, with a memory budget", Metric: "few secrets budget: heap", Theirs: "few secrets: heap", Unit: "MB", Scale: 1e6,
 		Target: 12, Absolute: true,
 	},
-	{What: "Secrets, 20 read ten times: bytes from the server", Metric: "few secrets: bytes", Unit: "MB", Scale: 1e6, Target: 0.06},
+	{What: "Secrets, 20 read ten times: bytes from the server", Metric: "few secrets: bytes", Unit: "MB", Scale: 1e6,
+		Target: 0.06},
 	{What: "Secrets, 20 read ten times: GETs", Metric: "few secrets: gets", NoRatio: true},
 	{What: "ConfigMaps, 1% read: live heap", Metric: "few configmaps: heap", Unit: "MB", Scale: 1e6},
 	{
@@ -183,7 +184,8 @@ var operatorRows = []Row{
 	{What: "noting a write: CPU added to an update", Metric: "noting: CPU", Unit: "µs", Target: 3, Absolute: true},
 	{What: "noting a write: allocations added to an update", Metric: "noting: allocations", Target: 10, Absolute: true},
 	{What: "children of one owner, watches late", Metric: "duplicates: children", Target: 1, Absolute: true},
-	{What: "children of one owner, watches late, reads wait for writes", Metric: "duplicates waiting: children", Target: 1, Absolute: true},
+	{What: "children of one owner, watches late, reads wait for writes", Metric: "duplicates waiting: children",
+		Target: 1, Absolute: true},
 }
 
 // deafRows are the rows of the two schedules of faults.
@@ -264,7 +266,8 @@ func programKinds() (kinds [][2]string) {
 		for _, t := range engine.Transforms {
 			kinds = append(kinds, [2]string{form.prefix + "transform, " + string(t), form.title + titles[t]})
 		}
-		kinds = append(kinds, [2]string{form.prefix + string(engine.ListWatch), form.title + "a ListWatch of functions that call a client"})
+		kinds = append(kinds, [2]string{form.prefix + string(engine.ListWatch), form.title +
+			"a ListWatch of functions that call a client"})
 	}
 	return append(kinds,
 		[2]string{string(engine.FromClient), "NewListWatchFromClient"},
@@ -304,5 +307,6 @@ func batchRows() []Row {
 
 // allRows returns the rows of all tables.
 func allRows() []Row {
-	return slices.Concat(targetRows, moreRows, budgetRows(), warmRows(), latencyRows, collectorRows, readRows, programRows, guardRows, operatorRows, deafRows, dayRows, corpusRows(), cacheRows(), ofPrograms(), batchRows())
+	return slices.Concat(targetRows, moreRows, budgetRows(), warmRows(), latencyRows, collectorRows, readRows,
+		programRows, guardRows, operatorRows, deafRows, dayRows, corpusRows(), cacheRows(), ofPrograms(), batchRows())
 }

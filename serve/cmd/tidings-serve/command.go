@@ -55,8 +55,10 @@ func command() *cobra.Command {
 	p.BoolVar(&f.ServeSecrets, "serve-secrets", false, "allow secrets among the resources: their values are then in this program's memory")
 	p.BoolVar(&f.Impersonate, "impersonate", false, "forward the requests of callers with a client certificate by impersonating them, which needs the right to")
 	p.IntVar(&f.RequestsPerUser, "requests-per-user", 100, "requests in flight of one user, without watches; more get 429")
-	p.StringVar(&f.Dir, "dir", "", "directory of this replica's own in which to keep the objects, so that a start needs no list; secrets are never written")
-	p.StringVar(&f.budget, "memory-budget", "", "memory that this program may take, such as 512Mi: journals are shortened to keep it; empty sets no limit")
+	p.StringVar(&f.Dir, "dir", "",
+		"directory of this replica's own in which to keep the objects, so that a start needs no list; secrets are never written")
+	p.StringVar(&f.budget, "memory-budget", "",
+		"memory that this program may take, such as 512Mi: journals are shortened to keep it; empty sets no limit")
 	p.DurationVar(&f.drain, "drain", 20*time.Second, "how long to wait for requests in flight when it ends")
 	p.BoolVarP(&f.verbose, "verbose", "v", false, "log more")
 	return c

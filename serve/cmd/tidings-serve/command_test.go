@@ -30,7 +30,8 @@ func TestBadInput(t *testing.T) {
 		"wrong certificate": {[]string{"--resources", "pods", "--tls-cert-file", key, "--tls-private-key-file", key}, "serving certificate: "},
 		"API server down": {[]string{"--kubeconfig", kubeconfig, "--resources", "pods", "--tls-cert-file", cert, "--tls-private-key-file", key},
 			"connection refused"},
-		"memory budget": {[]string{"--resources", "pods", "--tls-cert-file", cert, "--tls-private-key-file", key, "--memory-budget", "much"},
+		"memory budget": {[]string{"--resources", "pods", "--tls-cert-file", cert, "--tls-private-key-file", key,
+			"--memory-budget", "much"},
 			"such as 512Mi"},
 		"argument": {[]string{"pods"}, "unknown command"},
 	} {

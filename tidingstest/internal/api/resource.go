@@ -38,7 +38,8 @@ type Resource struct {
 type Structure interface {
 	// Prune drops unknown fields and returns their paths.
 	Prune(content map[string]any) (unknown []string)
-	// DropNulls drops null from fields that cannot be null and have no default, as a server does when it decodes a request.
+	// DropNulls drops null from fields that cannot be null and have no default, as a server does when it decodes a
+	// request.
 	DropNulls(content map[string]any)
 	// Default sets missing fields that have a default.
 	Default(content map[string]any)

@@ -91,11 +91,14 @@ func customTypes(r *api.Resource) (managedfields.TypeConverter, error) {
 var metadataSchema = map[string]any{
 	"type": "object",
 	"properties": map[string]any{
-		"name": textType, "generateName": textType, "namespace": textType, "uid": textType, "resourceVersion": textType, "selfLink": textType,
+		"name": textType, "generateName": textType, "namespace": textType, "uid": textType, "resourceVersion": textType,
+		"selfLink":          textType,
 		"creationTimestamp": textType, "deletionTimestamp": textType,
-		"generation": map[string]any{"type": "integer"}, "deletionGracePeriodSeconds": map[string]any{"type": "integer"},
+		"generation":                 map[string]any{"type": "integer"},
+		"deletionGracePeriodSeconds": map[string]any{"type": "integer"},
 		"managedFields": map[string]any{
-			"type": "array", "x-kubernetes-list-type": "atomic", "items": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+			"type": "array", "x-kubernetes-list-type": "atomic",
+			"items": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true},
 		},
 		"labels":      textMap,
 		"annotations": textMap,

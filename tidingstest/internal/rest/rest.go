@@ -176,7 +176,8 @@ func checkKind(request Request, o object.Object) error {
 	if request.Resource.BuiltIn || request.Subresource != "" || given.Kind == want {
 		return nil
 	}
-	return apierrors.NewInvalid(given.GroupKind(), o.GetName(), field.ErrorList{field.Invalid(field.NewPath("kind"), given.Kind, "must be "+want)})
+	return apierrors.NewInvalid(given.GroupKind(), o.GetName(),
+		field.ErrorList{field.Invalid(field.NewPath("kind"), given.Kind, "must be "+want)})
 }
 
 // Apply merges the applied configuration of a request's manager into old.

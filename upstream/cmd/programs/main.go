@@ -53,7 +53,8 @@ func run(t *testing.T, opts programs.Options, names, page string) (err error) {
 	for _, r := range reports {
 		fmt.Printf("\n%s\n%s", r.Program.Name, r.Table())
 		if r.Difference != "" {
-			err = errors.Join(err, fmt.Errorf("%s: the results differ (- client-go, + tidings): %s", r.Program.Name, r.Difference))
+			err = errors.Join(err, fmt.Errorf("%s: the results differ (- client-go, + tidings): %s", r.Program.Name,
+				r.Difference))
 		}
 	}
 	if page != "" {

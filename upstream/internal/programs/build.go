@@ -165,7 +165,8 @@ func (b *Builder) migrate(ctx context.Context, p Program, folder string) error {
 		cmd.Env = append(cmd.Env, "GOFLAGS=-mod=mod")
 	}
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return errors.Join(fmt.Errorf("tidings migrate %s: %w", p.Name, err), errors.New(strings.TrimSpace(string(out))))
+		return errors.Join(fmt.Errorf("tidings migrate %s: %w", p.Name, err),
+			errors.New(strings.TrimSpace(string(out))))
 	}
 	for _, generated := range p.Generated {
 		if err := workspace.ReplaceImports(filepath.Join(folder, generated), ".go", "tools/cache"); err != nil {

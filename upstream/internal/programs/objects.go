@@ -66,7 +66,8 @@ func companions(i int, pod *corev1.Pod) []object.Object {
 			"settings": fmt.Sprintf("name: %s\nnode: %s\n", pod.Name, pod.Spec.NodeName),
 		}},
 		&corev1.Secret{
-			ObjectMeta: meta("secret", pod), Type: corev1.SecretTypeOpaque, Data: map[string][]byte{"token": []byte(pod.UID)},
+			ObjectMeta: meta("secret",
+				pod), Type: corev1.SecretTypeOpaque, Data: map[string][]byte{"token": []byte(pod.UID)},
 		},
 		&discoveryv1.EndpointSlice{
 			ObjectMeta: sliceMeta(pod), AddressType: discoveryv1.AddressTypeIPv4,
@@ -84,7 +85,8 @@ func companions(i int, pod *corev1.Pod) []object.Object {
 			Replicas: ptr.To[int32](0), Selector: d.Spec.Selector, Template: d.Spec.Template,
 		}}
 		rs.Name, rs.UID = fmt.Sprintf("%s-%d", rs.Name, revision), types.UID(fmt.Sprintf("%s-%d", rs.UID, revision))
-		rs.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(d, appsv1.SchemeGroupVersion.WithKind("Deployment"))}
+		rs.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(d,
+			appsv1.SchemeGroupVersion.WithKind("Deployment"))}
 		out = append(out, rs)
 	}
 	return out

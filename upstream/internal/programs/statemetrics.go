@@ -15,7 +15,8 @@ import (
 var stateMetrics = Program{
 	Name: "kube-state-metrics", Module: "k8s.io/kube-state-metrics/v2", Version: "v2.20.0", License: "Apache-2.0",
 	About: fmt.Sprintf("It has a reflector for every kind of object, over a ListWatch of its own, and keeps metrics only. "+
-		"%d pods and what comes with them; %d changes, and a tenth of the pods are deleted.", metricsPods, metricsChanges),
+		"%d pods and what comes with them; %d changes, and a tenth of the pods are deleted.", metricsPods,
+		metricsChanges),
 	Main: ".", Packages: []string{"./internal/...", "./pkg/..."}, play: playStateMetrics,
 }
 

@@ -150,8 +150,9 @@ func TestScreenProgress(t *testing.T) {
 // TestKeys: what a terminal sends is split into keys, whatever arrives together.
 func TestKeys(t *testing.T) {
 	for input, want := range map[string]string{
-		"a/é→": "a / é →", "\r": "enter", "\x1b": "esc", "\x1b[A\x1bOPq": "q", "\x1b[1;5Cx": "x", "\x1bx": "", "\x7f\x15": "backspace ctrl+u",
-		"\x01\t": "", "\x1b\x1b": "esc esc",
+		"a/é→": "a / é →", "\r": "enter", "\x1b": "esc", "\x1b[A\x1bOPq": "q", "\x1b[1;5Cx": "x", "\x1bx": "",
+		"\x7f\x15": "backspace ctrl+u",
+		"\x01\t":   "", "\x1b\x1b": "esc esc",
 	} {
 		if keys, rest := keysOf([]byte(input)); strings.Join(keys, " ") != want || len(rest) > 0 {
 			t.Errorf("%q is %q, and %q is left", input, keys, rest)

@@ -35,7 +35,8 @@ func TestWrap(t *testing.T) {
 		{"one two three four\n", 10, 0, "one two\n    three\n    four\n"},
 		{"    ~ path: one two three\n", 16, 0, "    ~ path: one\n      two three\n"},
 		{"    ~ path: one two three four five\n", 16, 2, "    ~ path: one\n      two three…\n"},
-		{"  " + strings.Repeat("x", 30), 12, 0, "  " + strings.Repeat("x", 10) + "\n  " + strings.Repeat("x", 10) + "\n  " + strings.Repeat("x", 10)},
+		{"  " + strings.Repeat("x", 30), 12, 0, "  " + strings.Repeat("x", 10) + "\n  " + strings.Repeat("x", 10) +
+			"\n  " + strings.Repeat("x", 10)},
 		{"\x1b[31mone two three\x1b[0m", 10, 0, "\x1b[31mone two\n    \x1b[31mthree\x1b[0m"},
 		{"one two three four", 10, 1, "one two t…"},
 		{"any width at all, however long", 0, 1, "any width at all, however long"},

@@ -13,7 +13,8 @@ import (
 // to request help for a command, or completion for a shell, that does not exist.
 func checkHelp(root *cobra.Command) (failed func() error) {
 	var err error
-	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "Flags.FlagUsages ", fmt.Sprintf("Flags.FlagUsagesWrapped %d ", helpWidth)))
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "Flags.FlagUsages ",
+		fmt.Sprintf("Flags.FlagUsagesWrapped %d ", helpWidth)))
 	write := root.HelpFunc()
 	root.SetHelpFunc(func(command *cobra.Command, args []string) {
 		command.Long = reflow(command.Long, helpWidth)

@@ -105,7 +105,8 @@ func (k *Keyboard) single() {
 		return
 	}
 	flags := map[termios.L]bool{termios.ICANON: false, termios.ECHO: false}
-	_ = termios.SetTermios(k.fd, uint32(now.Ispeed), uint32(now.Ospeed), nil, nil, nil, nil, flags) // without it, keys need enter
+	// without it, keys need enter
+	_ = termios.SetTermios(k.fd, uint32(now.Ispeed), uint32(now.Ospeed), nil, nil, nil, nil, flags)
 }
 
 // suspend gives the terminal back while the program is suspended.

@@ -7,7 +7,8 @@ import (
 )
 
 // Wrap breaks the lines of text that are longer than width. What follows a break is indented to where the line's first
-// word begins, past a sign such as "~", or if that is the first column, to the fifth. At most rows lines are made of one, the last with a mark if something is missing;
+// word begins, past a sign such as "~", or if that is the first column, to the fifth. At most rows lines are made of
+// one, the last with a mark if something is missing;
 // 0 means any number. Colors are kept.
 func Wrap(text string, width, rows int) string {
 	if width <= 0 {

@@ -25,8 +25,9 @@ func TestParse(t *testing.T) {
 		}
 	}
 	for line, want := range map[string]string{
-		"--changes 'spec": "a quote is not closed", "web": `"web" is no flag; want --changes`, "--colour red": "unknown flag: --colour",
-		"--grep": "flag needs an argument: --grep", `a\`: "not closed",
+		"--changes 'spec": "a quote is not closed", "web": `"web" is no flag; want --changes`,
+		"--colour red": "unknown flag: --colour",
+		"--grep":       "flag needs an argument: --grep", `a\`: "not closed",
 	} {
 		if _, err := Parse(line); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", line, err, want)

@@ -122,7 +122,8 @@ func (r Result) whyNoGain() string {
 	}
 }
 
-// breakEven returns from how many objects on Tidings saves memory, if it saves the usual share of each; 0 if that is unknown.
+// breakEven returns from how many objects on Tidings saves memory, if it saves the usual share of each; 0 if that is
+// unknown.
 func breakEven(theirs, ours uint64, objects int64) int64 {
 	each := float64(theirs) / float64(max(objects, 1))
 	fixed := float64(ours) - (1-typicalSaving)*float64(theirs)

@@ -179,11 +179,13 @@ func TestSizes(t *testing.T) {
 // TestGains: for each resource the report says whether moving its informer pays, and why it does not.
 func TestGains(t *testing.T) {
 	result := func(name string, objects int64, clientGo, tidings, shared uint64) Result {
-		return Result{Resource: name, Objects: objects, ClientGo: Weight{CacheBytes: clientGo}, Tidings: Weight{CacheBytes: tidings},
+		return Result{Resource: name, Objects: objects, ClientGo: Weight{CacheBytes: clientGo},
+			Tidings: Weight{CacheBytes: tidings},
 			Sharing: Sharing{Bytes: 1000, SharedBytes: shared}}
 	}
 	r := Report{Resources: []Result{
-		result("pods", 1000, 1_000_000, 400_000, 600), result("leases", 2, 2000, 30_000, 0), result("configmaps", 100, 1_000_000, 1_010_000, 20),
+		result("pods", 1000, 1_000_000, 400_000, 600), result("leases", 2, 2000, 30_000, 0), result("configmaps", 100,
+			1_000_000, 1_010_000, 20),
 		result("nodes", 10, 50_000, 60_000, 700), result("jobs", 0, 0, 30_000, 0),
 	}}
 	want := "Informers that gain: pods.\n" +

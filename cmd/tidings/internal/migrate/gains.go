@@ -19,9 +19,11 @@ const (
 func (f *file) clientGains(path string, used []use) {
 	for _, u := range used {
 		switch {
-		case path != clientGo+"tools/cache" && path != clientGo+"util/workqueue" && strings.HasPrefix(u.name, "New") && strings.Contains(u.name, "Factory"):
+		case path != clientGo+"tools/cache" && path != clientGo+"util/workqueue" && strings.HasPrefix(u.name, "New") &&
+			strings.Contains(u.name, "Factory"):
 			f.gain(u.at, u.name, gainsAll)
-		case path == clientGo+"tools/cache" && makesInformer(u.name) && (strings.Contains(u.name, "Informer") || strings.Contains(u.name, "Reflector")):
+		case path == clientGo+"tools/cache" && makesInformer(u.name) &&
+			(strings.Contains(u.name, "Informer") || strings.Contains(u.name, "Reflector")):
 			f.gain(u.at, u.name, f.listWatchGain(u.at))
 		}
 	}
@@ -31,7 +33,8 @@ func (f *file) gain(at token.Pos, name, text string) {
 	f.gains = append(f.gains, Note{f.pkg.Fset.Position(at), name + ": " + text})
 }
 
-// listWatchGain says what the informer gains whose constructor's name is at this position: that depends on its ListWatch.
+// listWatchGain says what the informer gains whose constructor's name is at this position: that depends on its
+// ListWatch.
 func (f *file) listWatchGain(at token.Pos) string {
 	text := gainsMay
 	ast.Inspect(f.syntax, func(n ast.Node) bool {
@@ -46,7 +49,8 @@ func (f *file) listWatchGain(at token.Pos) string {
 					text = gainsAll
 				}
 			case *ast.UnaryExpr:
-				if lit, ok := argument.X.(*ast.CompositeLit); ok && isNamed(f.pkg.TypesInfo.TypeOf(lit), clientGo+"tools/cache", "ListWatch") {
+				if lit, ok := argument.X.(*ast.CompositeLit); ok &&
+					isNamed(f.pkg.TypesInfo.TypeOf(lit), clientGo+"tools/cache", "ListWatch") {
 					text = gainsOwn
 				}
 			}

@@ -178,7 +178,8 @@ func (r *Result) sort() {
 	slices.SortFunc(r.Files, func(a, b File) int { return cmp.Compare(a.Path, b.Path) })
 	for _, notes := range [][]Note{r.Notes, r.Gains} {
 		slices.SortFunc(notes, func(a, b Note) int {
-			return cmp.Or(cmp.Compare(a.Position.Filename, b.Position.Filename), cmp.Compare(a.Position.Offset, b.Position.Offset), cmp.Compare(a.Text, b.Text))
+			return cmp.Or(cmp.Compare(a.Position.Filename, b.Position.Filename),
+				cmp.Compare(a.Position.Offset, b.Position.Offset), cmp.Compare(a.Text, b.Text))
 		})
 	}
 }

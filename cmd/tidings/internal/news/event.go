@@ -71,8 +71,8 @@ type Options struct {
 	Clean *Clean
 }
 
-// Clean remembers the states of objects that have no values of Secrets, by namespace and name, so that of the next states
-// only what differs is searched. It is for one resource and one goroutine.
+// Clean remembers the states of objects that have no values of Secrets, by namespace and name, so that of the next
+// states only what differs is searched. It is for one resource and one goroutine.
 type Clean struct {
 	states map[[2]string]*unstructured.Unstructured
 }
@@ -81,12 +81,15 @@ type Clean struct {
 func NewClean() *Clean { return &Clean{map[[2]string]*unstructured.Unstructured{}} }
 
 // redacted returns two states without values of Secrets.
-func (c *Clean) redacted(r resources.Resource, before, after *unstructured.Unstructured) (cleanBefore, cleanAfter map[string]any) {
+func (c *Clean) redacted(
+	r resources.Resource, before, after *unstructured.Unstructured,
+) (cleanBefore, cleanAfter map[string]any) {
 	if c == nil {
 		return redact.Pair(r.GroupResource(), before.Object, after.Object)
 	}
 	key := [2]string{after.GetNamespace(), after.GetName()}
-	cleanBefore, cleanAfter, nothing := redact.Next(r.GroupResource(), before.Object, after.Object, c.states[key] == before)
+	cleanBefore, cleanAfter, nothing := redact.Next(r.GroupResource(), before.Object, after.Object,
+		c.states[key] == before)
 	if nothing {
 		c.states[key] = after
 	} else {

@@ -55,7 +55,8 @@ func partsOf(c diff.Change, limit int) []part {
 func linesOf(c diff.Change, limit int) []part {
 	before, wasText := c.Old.(string)
 	after, isText := c.New.(string)
-	if c.Op != diff.Changed || !wasText || !isText || !strings.Contains(before, "\n") || !strings.Contains(after, "\n") {
+	if c.Op != diff.Changed || !wasText || !isText || !strings.Contains(before, "\n") ||
+		!strings.Contains(after, "\n") {
 		return nil
 	}
 	return partsOfLines(before, after, max(limit, len(before), len(after)))

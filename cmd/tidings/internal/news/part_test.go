@@ -191,7 +191,8 @@ func TestHugeTextsAreCompared(t *testing.T) {
 
 // TestShortTexts: of texts of several lines, however short, the lines that differ are shown.
 func TestShortTexts(t *testing.T) {
-	c := diff.Change{Op: diff.Changed, Path: diff.Path{{Field: "data"}}, Old: "a = 1\nb = 2\nc = 3\n", New: "a = 1\nb = 5\nc = 3\nd = 4\n"}
+	c := diff.Change{Op: diff.Changed, Path: diff.Path{{Field: "data"}}, Old: "a = 1\nb = 2\nc = 3\n",
+		New: "a = 1\nb = 5\nc = 3\nd = 4\n"}
 	want := "    ~ data: text of 24 bytes changed in 2 places\n        2 - b = 2\n        2 + b = 5\n        4 + d = 4\n"
 	for _, limit := range []int{0, 200} {
 		var b strings.Builder

@@ -20,7 +20,8 @@ const (
 const style = `text{font:13px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;fill:#d0d7de;white-space:pre}` +
 	`.c2{fill:#8b949e}.c31{fill:#ff7b72}.c32{fill:#7ee787}.c33{fill:#e3b341}.c1{font-weight:bold;fill:#f0f6fc}.prompt{fill:#79c0ff}.c7{fill:#0d1117}`
 
-// SVG draws a terminal with a command and its output, in which escape sequences set colors. label says what is to be seen.
+// SVG draws a terminal with a command and its output, in which escape sequences set colors. label says what is to be
+// seen.
 func SVG(label, command, output string) string {
 	lines := strings.Split(strings.TrimRight(output, "\n"), "\n")
 	columns := ansi.StringWidth(command) + 2
@@ -30,7 +31,8 @@ func SVG(label, command, output string) string {
 	width, height := int(float64(columns)*charWidth)+2*margin, (len(lines)+2)*lineHeight+margin
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %[1]d %[2]d" role="img" aria-label="%s">`+"\n", width, height, escape(label))
-	fmt.Fprintf(&b, "<style>%s</style>\n<rect width=\"%d\" height=\"%d\" rx=\"8\" fill=\"#0d1117\"/>\n", style, width, height)
+	fmt.Fprintf(&b, "<style>%s</style>\n<rect width=\"%d\" height=\"%d\" rx=\"8\" fill=\"#0d1117\"/>\n", style, width,
+		height)
 	fmt.Fprintf(&b, `<text x="%d" y="30" class="prompt">$ %s</text>`+"\n", margin, escape(command))
 	for i, line := range lines {
 		drawLine(&b, line, 30+(i+1)*lineHeight)
@@ -72,7 +74,8 @@ func drawPiece(b *strings.Builder, piece, class string, column, y int) {
 	if class != "" {
 		attributes = fmt.Sprintf(` class="%s"`, class)
 	}
-	fmt.Fprintf(b, `<text x="%.1f" y="%d" textLength="%.1f" xml:space="preserve"%s>%s</text>`+"\n", x, y, width, attributes, escape(piece))
+	fmt.Fprintf(b, `<text x="%.1f" y="%d" textLength="%.1f" xml:space="preserve"%s>%s</text>`+"\n", x, y, width,
+		attributes, escape(piece))
 }
 
 func escape(text string) string {

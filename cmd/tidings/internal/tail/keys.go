@@ -44,8 +44,8 @@ const (
 	allFilters
 )
 
-// openKeyboard reads keys from now on, if somebody is there. It is called when something has been listed: before that, a
-// credential plugin may ask for a password.
+// openKeyboard reads keys from now on, if somebody is there. It is called when something has been listed: before that,
+// a credential plugin may ask for a password.
 func (t *tail) openKeyboard() {
 	if t.opts.Keyboard == nil || t.keyboard != nil {
 		return
@@ -181,7 +181,8 @@ func (t *tail) setFilter(flags filter.Flags) error {
 	if text == "" {
 		text = "no filters"
 	}
-	return t.write(t.ctx, fmt.Appendf(nil, "%s -- from here on: %s\n", time.Now().Format("15:04:05.000"), cli.Printable(text)), true)
+	return t.write(t.ctx, fmt.Appendf(nil, "%s -- from here on: %s\n", time.Now().Format("15:04:05.000"),
+		cli.Printable(text)), true)
 }
 
 // lastLine is the line below the changes: what is typed, or what is shown and the keys.

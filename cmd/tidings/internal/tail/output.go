@@ -65,7 +65,8 @@ func (o *output) release(ctx context.Context) error {
 		return nil
 	}
 	if held.dropped > 0 {
-		s := news.Status{Time: time.Now(), Kind: news.Hidden, Message: "the pause was long: the first " + changes(held.dropped) + " of it were dropped"}
+		s := news.Status{Time: time.Now(), Kind: news.Hidden,
+			Message: "the pause was long: the first " + changes(held.dropped) + " of it were dropped"}
 		if err := o.status(ctx, s); err != nil {
 			return err
 		}

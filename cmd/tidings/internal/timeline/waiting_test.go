@@ -13,20 +13,26 @@ import (
 )
 
 func kind(resource, kind string) resources.Resource {
-	return resources.Resource{GroupVersionResource: schema.GroupVersionResource{Group: "x", Version: "v1", Resource: resource}, Kind: kind}
+	return resources.Resource{GroupVersionResource: schema.GroupVersionResource{Group: "x", Version: "v1",
+		Resource: resource}, Kind: kind}
 }
 
-// chain is news of web, a set that it owns and a pod that the set owns, a millisecond apart, and an Event about the pod.
+// chain is news of web, a set that it owns and a pod that the set owns, a millisecond apart, and an Event about the
+// pod.
 func chain() (web, set, pod, event news.Event) {
 	owned := func(uid string) map[string]any {
 		return map[string]any{"metadata": map[string]any{"ownerReferences": []any{map[string]any{"uid": uid}}}}
 	}
 	at := func(n int) time.Time { return time.Unix(0, int64(n)*int64(time.Millisecond)) }
 	web = news.Event{Time: at(0), Type: news.Added, Resource: kind("deployments", "Deployment"), Name: "web", UID: "1"}
-	set = news.Event{Time: at(1), Type: news.Added, Resource: kind("sets", "Set"), Name: "web-1", UID: "2", Object: owned("1")}
-	pod = news.Event{Time: at(2), Type: news.Added, Resource: kind("pods", "Pod"), Name: "web-1-a", UID: "3", Object: owned("2")}
-	event = news.Event{Time: at(3), Type: news.Added, Resource: kind("events", "Event"), Name: "e", UID: "4", Object: map[string]any{
-		"involvedObject": map[string]any{"kind": "Pod", "name": "web-1-a", "uid": "3"}, "reason": "Scheduled", "message": "to a node"}}
+	set = news.Event{Time: at(1), Type: news.Added, Resource: kind("sets", "Set"), Name: "web-1", UID: "2",
+		Object: owned("1")}
+	pod = news.Event{Time: at(2), Type: news.Added, Resource: kind("pods", "Pod"), Name: "web-1-a", UID: "3",
+		Object: owned("2")}
+	event = news.Event{Time: at(3), Type: news.Added, Resource: kind("events", "Event"), Name: "e", UID: "4",
+		Object: map[string]any{
+			"involvedObject": map[string]any{"kind": "Pod", "name": "web-1-a",
+				"uid": "3"}, "reason": "Scheduled", "message": "to a node"}}
 	return web, set, pod, event
 }
 
@@ -38,7 +44,8 @@ func printer() *Printer {
 func TestAnyOrderOfWatches(t *testing.T) {
 	web, set, pod, event := chain()
 	for _, order := range [][]news.Event{
-		{web, set, pod, event}, {web, pod, set, event}, {web, event, pod, set}, {pod, set, event, web}, {event, pod, set, web}, {set, web, event, pod},
+		{web, set, pod, event}, {web, pod, set, event}, {web, event, pod, set}, {pod, set, event, web},
+		{event, pod, set, web}, {set, web, event, pod},
 	} {
 		p, text, names := printer(), "", ""
 		for _, e := range order {
@@ -71,7 +78,8 @@ func TestDeletedBeforeItsOwnerIsKnown(t *testing.T) {
 	p.Event(web)
 	p.Event(pod)
 	p.Event(gone)
-	if text := string(p.Event(set)); !strings.Contains(text, "Pod web-1-a  created") || !strings.Contains(text, "Pod web-1-a  deleted") {
+	if text := string(p.Event(set)); !strings.Contains(text, "Pod web-1-a  created") ||
+		!strings.Contains(text, "Pod web-1-a  deleted") {
 		t.Errorf("told:\n%s", text)
 	}
 }

@@ -15,14 +15,16 @@ import (
 // TestMemoryIsFlat: what is counted and kept stays bounded over an hour in which ten pods a second come, change and go;
 // the pod that is written all the time stays known, and so does the fight over it.
 func TestMemoryIsFlat(t *testing.T) {
-	pods := resources.Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Kind: "Pod"}
+	pods := resources.Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"},
+		Kind: "Pod"}
 	began := time.Unix(1_000_000, 0)
 	c := New(began)
 	c.KeepChanges()
 	now, writes := began, 0
 	write := func(name, by string, of news.Type, changes ...diff.Change) {
 		writes++
-		c.Event(news.Event{Time: now, Type: of, Resource: pods, Namespace: "shop", Name: name, By: diff.Manager{Name: by}, Changes: changes})
+		c.Event(news.Event{Time: now, Type: of, Resource: pods, Namespace: "shop", Name: name,
+			By: diff.Manager{Name: by}, Changes: changes})
 	}
 	set := func(old, new any) diff.Change {
 		return diff.Change{Path: diff.Path{{Field: "status"}, {Field: "phase"}}, Op: diff.Changed, Old: old, New: new}
@@ -42,7 +44,8 @@ func TestMemoryIsFlat(t *testing.T) {
 				t.Fatalf("%d rows by %s", len(c.rows[g]), g)
 			}
 		}
-		if len(c.fields) > maxFields || c.last.all.Len() > maxChanges || c.last.bytes > maxChangeBytes || len(c.last.ofObject) > maxChanges {
+		if len(c.fields) > maxFields || c.last.all.Len() > maxChanges || c.last.bytes > maxChangeBytes ||
+			len(c.last.ofObject) > maxChanges {
 			t.Fatalf("%d fields, %d changes of %d bytes", len(c.fields), c.last.all.Len(), c.last.bytes)
 		}
 	}
@@ -54,7 +57,8 @@ func TestMemoryIsFlat(t *testing.T) {
 
 // TestFightInFiveSeconds: two managers that set a field back and forth once a second are named within five seconds.
 func TestFightInFiveSeconds(t *testing.T) {
-	deploy := resources.Resource{GroupVersionResource: schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, Kind: "Deployment"}
+	deploy := resources.Resource{GroupVersionResource: schema.GroupVersionResource{Group: "apps", Version: "v1",
+		Resource: "deployments"}, Kind: "Deployment"}
 	began := time.Unix(1_000_000, 0)
 	c := New(began)
 	for second := 1; second <= 4; second++ {
@@ -62,12 +66,15 @@ func TestFightInFiveSeconds(t *testing.T) {
 		if second%2 == 1 {
 			by, old, new = "autoscaler", 2, 5
 		}
-		change := diff.Change{Path: diff.Path{{Field: "spec"}, {Field: "replicas"}}, Op: diff.Changed, Old: old, New: new}
+		change := diff.Change{Path: diff.Path{{Field: "spec"}, {Field: "replicas"}}, Op: diff.Changed, Old: old,
+			New: new}
 		now := began.Add(time.Duration(second) * time.Second)
-		c.Event(news.Event{Time: now, Type: news.Modified, Resource: deploy, Namespace: "shop", Name: "web", By: diff.Manager{Name: by}, Changes: []diff.Change{change}})
+		c.Event(news.Event{Time: now, Type: news.Modified, Resource: deploy, Namespace: "shop", Name: "web",
+			By: diff.Manager{Name: by}, Changes: []diff.Change{change}})
 	}
 	fights := c.Report(began.Add(5*time.Second), 10).Fights
-	if len(fights) != 1 || fights[0].Managers != [2]string{"autoscaler", "gitops"} || fights[0].Values != [2]any{5, 2} || fights[0].Path != "spec.replicas" {
+	if len(fights) != 1 || fights[0].Managers != [2]string{"autoscaler", "gitops"} ||
+		fights[0].Values != [2]any{5, 2} || fights[0].Path != "spec.replicas" {
 		t.Errorf("%+v", fights)
 	}
 }

@@ -76,8 +76,8 @@ func (u *UI) Run(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 }
 
 // keyboard is a terminal without a name, which the library therefore reads without epoll or kqueue. Through those its
-// release 2.0.2 closes, at the end, a pipe that its reader still waits for; a later release would raise golang.org/x/sys
-// for all who use this module. The price is a read that goes on until the process ends.
+// release 2.0.2 closes, at the end, a pipe that its reader still waits for; a later release would raise
+// golang.org/x/sys for all who use this module. The price is a read that goes on until the process ends.
 type keyboard struct{ file *os.File }
 
 func (k keyboard) Read(p []byte) (int, error)  { return k.file.Read(p) }
