@@ -63,7 +63,7 @@ func NewUI(counter *Counter, start Start) *UI {
 // Run shows the screen until a key ends it or ctx ends, and restores the terminal. It reads keys from stdin; nil has none.
 func (u *UI) Run(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 	if file, ok := stdin.(*os.File); ok && runtime.GOOS != "windows" {
-		stdin = keyboard{file}
+		stdin = nameless{file}
 	}
 	program := tea.NewProgram(u, tea.WithInput(stdin), tea.WithOutput(stdout), tea.WithoutSignalHandler(), tea.WithFPS(20))
 	stop := context.AfterFunc(ctx, program.Quit)
@@ -75,15 +75,15 @@ func (u *UI) Run(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 	return err
 }
 
-// keyboard is a terminal without a name, which the library therefore reads without epoll or kqueue. Through those its
+// nameless is a terminal without a name, which the library therefore reads without epoll or kqueue. Through those its
 // release 2.0.2 closes, at the end, a pipe that its reader still waits for; a later release would raise
 // golang.org/x/sys for all who use this module. The price is a read that goes on until the process ends.
-type keyboard struct{ file *os.File }
+type nameless struct{ file *os.File }
 
-func (k keyboard) Read(p []byte) (int, error)  { return k.file.Read(p) }
-func (k keyboard) Write(p []byte) (int, error) { return k.file.Write(p) }
-func (k keyboard) Close() error                { return nil } // it is the process's
-func (k keyboard) Fd() uintptr                 { return k.file.Fd() }
+func (n nameless) Read(p []byte) (int, error)  { return n.file.Read(p) }
+func (n nameless) Write(p []byte) (int, error) { return n.file.Write(p) }
+func (n nameless) Close() error                { return nil } // it is the process's
+func (n nameless) Fd() uintptr                 { return n.file.Fd() }
 
 // Notes returns a writer of messages for people, of which the last line is shown.
 func (u *UI) Notes() io.Writer { return &u.notes }
