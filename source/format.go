@@ -161,7 +161,7 @@ func (r *objectReader[T]) object(data []byte) (intake.Received[T], error) {
 		}
 	}
 	got, err := r.by.Decode(e)
-	e.Data = nil
+	e.Data, e.Key, e.UID, e.Version = nil, object.Key{}, "", "" // otherwise an idle watch keeps its buffer
 	switch {
 	case err != nil:
 		err = r.otherKind(data, err)
