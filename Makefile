@@ -1,12 +1,16 @@
 GO ?= go
-.PHONY: build test test-short lint licenses compat vuln demo demo-serve up bench bench-million bench-quick bench-serve reliability soak soak-serve state-metrics upstream suites programs mutants simulate simulate-mutants fuzz clean
+.PHONY: build bin/tidings test test-short lint licenses compat vuln demo demo-serve up bench bench-million bench-quick bench-serve reliability soak soak-serve state-metrics upstream suites programs mutants simulate simulate-mutants fuzz clean
 
 build: ## compile every module
 	@.ci/each all $(GO) build -o /dev/null ./...
 
-test: ## all tests, end-to-end tests included, the race detector on except in nested modules; TIDINGS_SEED=N repeats property tests with that seed
+bin/tidings: ## the command line, for the current checkout
+	$(GO) build -C cmd/tidings -o ../../bin/tidings .
+
+test: ## all tests, end-to-end tests included, the race detector on except in most nested modules; TIDINGS_SEED=N repeats property tests with that seed
 	$(GO) test -race -timeout 30m ./...
-	@.ci/each nested $(GO) test ./...
+	cd cmd/tidings && $(GO) test -race ./...
+	@.ci/each tested $(GO) test ./...
 
 test-short: ## the tests that need no control plane, without the race detector
 	$(GO) test -short ./...

@@ -1,5 +1,6 @@
 # The modules of this repository, to be sourced from the scripts beside this file.
-nested=(controlplane bench upstream controllerruntime serve serve/clients)
+tested=(controlplane bench upstream controllerruntime serve serve/clients) # without the race detector
+nested=(cmd/tidings "${tested[@]}")
 modules=(. "${nested[@]}")
 
 # in_module FOLDER COMMAND... runs a command in a module's folder.

@@ -27,7 +27,7 @@ var program = sync.OnceValues(func() (string, error) {
 	}
 	programDir = dir
 	path := filepath.Join(dir, "tidings")
-	if out, err := exec.Command("go", "build", "-o", path, "../cmd/tidings").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-C", "../cmd/tidings", "-o", path, ".").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)
 	}
 	return path, nil

@@ -17,6 +17,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 	"time"
 
@@ -129,7 +130,13 @@ func buildTidings(ctx context.Context) (path string, remove func(), err error) {
 	if runtime.GOOS == "windows" {
 		path += ".exe"
 	}
-	build := exec.CommandContext(ctx, "go", "build", "-o", path, "github.com/tidings/tidings/cmd/tidings")
+	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/tidings/tidings").Output()
+	if err != nil {
+		remove()
+		return "", nil, fmt.Errorf("finding the command line: %w", err)
+	}
+	source := filepath.Join(strings.TrimSpace(string(root)), "cmd", "tidings") // a module of its own
+	build := exec.CommandContext(ctx, "go", "build", "-C", source, "-o", path, ".")
 	if text, err := build.CombinedOutput(); err != nil {
 		remove()
 		return "", nil, fmt.Errorf("building the command line: %w\n%s", err, text)

@@ -59,8 +59,9 @@ The API server is ready on %s (process %d, log in %s).
 In another terminal:
 
   export KUBECONFIG=%s
-  go run ./cmd/tidings tail configmaps,pods,replicasets -A     # shows changes
-  go run ./cmd/tidings controller-manager                      # creates pods for ReplicaSets
+  make bin/tidings
+  bin/tidings tail configmaps,pods,replicasets -A     # shows changes
+  bin/tidings controller-manager                      # creates pods for ReplicaSets
 `, plane.Config().Host, plane.PID(), plane.LogFile(), plane.Kubeconfig())
 	if kubectl {
 		fmt.Fprint(out, `  kubectl create configmap settings --from-literal=color=green
