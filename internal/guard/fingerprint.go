@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 	"math"
 	"reflect"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -68,21 +69,54 @@ func (w *walk) value(v reflect.Value, depth int) uint64 {
 }
 
 func (w *walk) fields(v reflect.Value, depth int) uint64 {
-	// These two keep their contents in unexported fields.
-	switch v.Type() {
-	case reflect.TypeFor[time.Time]():
-		return mix(8, uint64(v.Interface().(time.Time).UnixNano()))
-	case reflect.TypeFor[resource.Quantity]():
-		q := v.Interface().(resource.Quantity)
-		return mix(12, math.Float64bits(q.AsApproximateFloat64()))
+	s := shapeOf(v.Type())
+	if s.special != nil {
+		return s.special(v)
 	}
 	sum := uint64(9)
-	for i, typ := 0, v.Type(); i < typ.NumField(); i++ {
-		if typ.Field(i).IsExported() {
-			sum = mix(sum, w.value(v.Field(i), depth-1))
-		}
+	for _, i := range s.exported {
+		sum = mix(sum, w.value(v.Field(i), depth-1))
 	}
 	return sum
+}
+
+// shape is what a walk needs to know of a struct type. Asking reflect each time takes as long as the walk.
+type shape struct {
+	exported []int                      // fields
+	special  func(reflect.Value) uint64 // of types that keep their contents in unexported fields
+}
+
+var shapes sync.Map // of *shape, by reflect.Type
+
+func shapeOf(typ reflect.Type) *shape {
+	if known, ok := shapes.Load(typ); ok {
+		return known.(*shape)
+	}
+	s := &shape{}
+	switch typ {
+	case reflect.TypeFor[time.Time]():
+		s.special = func(v reflect.Value) uint64 { return mix(8, uint64(contents[time.Time](v).UnixNano())) }
+	case reflect.TypeFor[resource.Quantity]():
+		s.special = func(v reflect.Value) uint64 {
+			return mix(12, math.Float64bits(contents[resource.Quantity](v).AsApproximateFloat64()))
+		}
+	}
+	for i := range typ.NumField() {
+		if typ.Field(i).IsExported() {
+			s.exported = append(s.exported, i)
+		}
+	}
+	known, _ := shapes.LoadOrStore(typ, s)
+	return known.(*shape)
+}
+
+// contents returns a value of type T, without a copy of it if it is a part of something.
+func contents[T any](v reflect.Value) *T {
+	if v.CanAddr() {
+		return v.Addr().Interface().(*T)
+	}
+	copied := v.Interface().(T)
+	return &copied
 }
 
 func (w *walk) entries(v reflect.Value, depth int) uint64 {
