@@ -67,15 +67,6 @@ func (inf *Informer[T]) applyArrivals(p *part[T], g *store.Gathering[T], a *stor
 	return true
 }
 
-// keepUnfinished sets initialVersion to the newest version that an incomplete first list left in
-// the store, and returns it: an older list is of another history.
-func (p *part[T]) keepUnfinished() string {
-	p.inf.apply.Lock()
-	defer p.inf.unlockApply()
-	p.initialVersion = p.newest()
-	return p.initialVersion
-}
-
 // pushInitial adds objects of an initial list to the handlers' queues. apply is held.
 func (inf *Informer[T]) pushInitial(objects object.Collection[T]) {
 	if objects.Len() == 0 {
@@ -97,16 +88,11 @@ func (inf *Informer[T]) applyList(p *part[T], objects object.Collection[T], vers
 	defer txn.Abort()
 	txn.LeaveFolded(foldBatch)
 	before := inf.store.Snapshot()
-	first := !p.listed.Load() && before.In(p.namespace).Len() == 0 // the handlers do not know of these objects
-	if first || len(inf.subscriptions()) == 0 {
+	fromNothing := p.beginsFromNothing(before)
+	if fromNothing || len(inf.subscriptions()) == 0 {
 		txn.Silence()
 	}
-	had := before.ResourceVersionIn(p.namespace)
-	if !p.listed.Load() {
-		had = p.initialVersion
-		p.noteOlder(version)
-	}
-	if rewritten = rewritten || object.OlderResourceVersion(version, had); rewritten {
+	if rewritten = p.isOlder(version, before) || rewritten; rewritten {
 		defer p.file.invalidate()
 	}
 	notes := txn.Replace(p.namespace, objects, version, rewritten)
@@ -122,29 +108,13 @@ func (inf *Informer[T]) applyList(p *part[T], objects object.Collection[T], vers
 	}
 	p.noteResolved()
 	inf.pushRemoved(inf.subscriptions(), removed)
-	if p.listed.Load() {
-		inf.push(inf.subscriptions(), notes, version)
-		return
-	}
-	p.listed.Store(true)
-	if !first {
-		markInitial(notes)
-		inf.push(inf.subscriptions(), notes, version)
-	} else {
+	if fromNothing {
 		inf.pushInitial(snap.In(p.namespace))
+	} else {
+		p.markInitial(notes)
+		inf.push(inf.subscriptions(), notes, version)
 	}
-	inf.mu.Lock()
-	defer inf.mu.Unlock()
-	inf.checkSynced()
-}
-
-// noteOlder reports a first list that is older than what the store had before, which the reflector
-// cannot know. apply is held.
-func (p *part[T]) noteOlder(version string) {
-	if !object.OlderResourceVersion(version, p.initialVersion) {
-		return
-	}
-	p.noteRestored(olderError{version, p.initialVersion})
+	p.begun()
 }
 
 // noteRestored reports that the server's history is not that of what the store had.
@@ -163,8 +133,11 @@ func (e olderError) Error() string {
 	return fmt.Sprintf("the server's list is at resource version %s, although %s was seen before: its data were probably restored from a backup", e.version, e.seen)
 }
 
-// markInitial marks added objects as part of an initial list.
-func markInitial[T object.Object](notes []object.Delta[T]) {
+// markInitial marks added objects as part of the initial list, while the part begins.
+func (p *part[T]) markInitial(notes []object.Delta[T]) {
+	if p.beginning.over() {
+		return
+	}
 	for i := range notes {
 		notes[i].Initial = notes[i].Type == object.Added
 	}
@@ -192,9 +165,9 @@ func (inf *Informer[T]) pushRemoved(subs []*Subscription[T], removed *store.Remo
 }
 
 // checkSynced closes synced, and tells the handlers that do not know it yet, once every part has
-// had its first list. The informer runs; apply and mu are held.
+// begun. The informer runs; apply and mu are held.
 func (inf *Informer[T]) checkSynced() {
-	if !allListed(inf.parts) {
+	if !allBegun(inf.parts) {
 		return
 	}
 	if !inf.everSynced() {
@@ -206,15 +179,6 @@ func (inf *Informer[T]) checkSynced() {
 			s.queue.Mark()
 		}
 	}
-}
-
-func allListed[T object.Object](parts []*part[T]) bool {
-	for _, p := range parts {
-		if !p.listed.Load() {
-			return false
-		}
-	}
-	return true
 }
 
 // applying writes the changes of one part to the store.

@@ -173,7 +173,7 @@ func (a *auditor[T]) compare() (found *DivergedError, err error) {
 	snap := p.inf.store.Snapshot()
 	version := snap.ResourceVersionIn(p.namespace)
 	switch {
-	case !p.listed.Load() || st.Phase != reflector.Watching || st.Problem != nil:
+	case st.SyncedSince.IsZero() || st.Phase != reflector.Watching || st.Problem != nil:
 		return nil, errNotWatching
 	case !object.OlderResourceVersion("0", version):
 		return nil, errNoVersion

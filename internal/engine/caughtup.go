@@ -3,8 +3,6 @@ package engine
 import (
 	"context"
 	"time"
-
-	"github.com/tidings/tidings/object"
 )
 
 // caughtUpAfter is how long a resumed watch must be quiet to count as caught up, unless it reaches
@@ -15,14 +13,13 @@ const caughtUpAfter = 200 * time.Millisecond
 // OnResume implements intake.Holder: a watch that resumes from the file is open. recent is the
 // version that the server was at, if known.
 func (p *part[T]) OnResume(watch context.Context, recent string) {
-	if p.listed.Load() {
+	if p.beginning.over() {
 		return
 	}
-	if recent != "" && !object.OlderResourceVersion(p.file.savedVersion(), recent) {
-		p.caughtUp() // nothing has happened since the file was saved
+	if !p.beginning.catchUp(recent) {
+		p.caughtUp()
 		return
 	}
-	p.recent = recent
 	p.inf.wg.Go(func() {
 		defer p.caller.Join()() // it may make calls that others deferred: see afterApply
 		p.awaitQuiet(watch)
@@ -41,10 +38,7 @@ func (p *part[T]) awaitQuiet(watch context.Context) {
 		if watch.Err() != nil {
 			return
 		}
-		var quiet time.Duration
-		if !p.adding.Load() { // once adding is false, newsAt is up to date
-			quiet = time.Since(p.made) - time.Duration(p.newsAt.Load())
-		}
+		quiet := p.beginning.quiet(time.Since(p.made))
 		if quiet >= caughtUpAfter {
 			p.caughtUp()
 			return
@@ -55,26 +49,23 @@ func (p *part[T]) awaitQuiet(watch context.Context) {
 
 // resumedTo records that the watch has brought the part to a version.
 func (p *part[T]) resumedTo(version string) {
-	if p.listed.Load() {
+	if p.beginning.over() {
 		return
 	}
-	p.newsAt.Store(int64(time.Since(p.made)))
-	if p.recent != "" && !object.OlderResourceVersion(version, p.recent) {
+	p.beginning.news(time.Since(p.made))
+	if p.beginning.hasReached(version) {
 		p.caughtUp()
 	}
 }
 
-// caughtUp marks the part as listed: it has everything that the server had when the watch was resumed.
+// caughtUp ends the beginning: the part has everything that the server had when the watch was resumed.
 func (p *part[T]) caughtUp() {
 	inf := p.inf
 	inf.apply.Lock()
 	defer inf.unlockApply()
-	if p.removed || p.listed.Load() {
+	if p.removed || p.beginning.over() {
 		return
 	}
-	p.listed.Store(true)
-	inf.mu.Lock()
-	inf.checkSynced()
-	inf.mu.Unlock()
+	p.begun()
 	inf.deferredCalls.add(inf.notify)
 }

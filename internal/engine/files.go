@@ -256,7 +256,7 @@ func (p *part[T]) fileStatus() FileStatus {
 	p.file.mu.Lock()
 	defer p.file.mu.Unlock()
 	st := p.file.status
-	st.Serving = !st.AsOf.IsZero() && !p.listed.Load()
+	st.Serving = !st.AsOf.IsZero() && !p.beginning.over()
 	return st
 }
 

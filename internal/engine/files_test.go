@@ -937,7 +937,7 @@ func TestFileGivesWay(t *testing.T) {
 	}{
 		"nothing":             {func(*Informer[settings], *part[settings]) {}, true},
 		"removed":             {func(_ *Informer[settings], p *part[settings]) { p.removed = true }, false},
-		"initial version":     {func(_ *Informer[settings], p *part[settings]) { p.initialVersion = "1" }, false},
+		"initial version":     {func(_ *Informer[settings], p *part[settings]) { p.beginning.floor = "1" }, false},
 		"an object":           {func(inf *Informer[settings], _ *part[settings]) { fill(inf, 1, 2) }, false},
 		"removed later":       {func(inf *Informer[settings], _ *part[settings]) { inf.newestRemoved = "4000" }, false},
 		"removed at the same": {func(inf *Informer[settings], _ *part[settings]) { inf.newestRemoved = "3999" }, true},
@@ -977,7 +977,7 @@ func TestContradiction(t *testing.T) {
 		}
 		var log strings.Builder
 		inf.log = usercode.NewThrottledLog(slog.New(slog.NewTextHandler(&log, nil)))
-		p.listed.Store(tt.listedBefore)
+		p.beginning.done.Store(tt.listedBefore)
 		held, listed := namedSettings(1), namedSettings(1)
 		held.ResourceVersion, listed.ResourceVersion = tt.held, tt.listed
 		if tt.held != "" {

@@ -41,7 +41,7 @@ func (p *part[T]) Gather(n int) intake.Gathering[T] {
 	p.leftOut.begin()
 	switch {
 	case p.inf.budget != nil:
-		first := !p.listed.Load() && p.inf.store.Snapshot().In(p.namespace).Len() == 0
+		first := p.beginsFromNothing(p.inf.store.Snapshot())
 		return &gatherer[T]{Gathering: p.inf.store.Gather(n), part: p, first: first, check: firstCheck}
 	case p.transform != nil:
 		return transformingGatherer[T]{intake.NewGathering[T](n), p}
@@ -188,8 +188,8 @@ func (g *gatherer[T]) uncount() {
 
 // Close implements intake.Gathering.
 func (g *gatherer[T]) Close() {
-	if g.full && !g.part.listed.Load() && g.part.ctx.Err() == nil {
-		g.part.reflector.Seen(g.part.keepUnfinished())
+	if g.full && !g.part.beginning.over() && g.part.ctx.Err() == nil {
+		g.part.reflector.Seen(g.part.keepPartial())
 	}
 	g.Gathering.Close()
 	g.uncount()

@@ -67,7 +67,7 @@ func (e momentaryError) Unwrap() error { return e.error }
 func (p *part[T]) Resume(ctx context.Context) (held intake.Contents, err error) {
 	held, err = p.resumeFromFile(ctx)
 	if err == nil && held.ResourceVersion == "" {
-		held = intake.Contents{ResourceVersion: p.notBefore, List: true}
+		held = intake.Contents{ResourceVersion: p.beginning.notBefore, List: true}
 	}
 	return held, err
 }
@@ -99,7 +99,7 @@ func (p *part[T]) resumeFromFile(ctx context.Context) (held intake.Contents, err
 		// handlers may have been notified of them: an older list would take them back, or pass for
 		// another history. If the server does not get that far, the reflector reports that it was
 		// restored.
-		held = intake.Contents{ResourceVersion: object.MaxResourceVersion(p.keepUnfinished(), p.notBefore), List: true}
+		held = intake.Contents{ResourceVersion: object.MaxResourceVersion(p.keepPartial(), p.beginning.notBefore), List: true}
 		pf.note(func(st *FileStatus) { st.Loaded = 0 })
 		if p.inf.store.Snapshot().In(p.namespace).Len() == 0 { // otherwise readers see the objects that were opened
 			pf.note(func(st *FileStatus) { st.AsOf = time.Time{} })
@@ -337,7 +337,7 @@ func (inf *Informer[T]) takeOver(ctx context.Context, p *part[T], l *loaded[T]) 
 func (inf *Informer[T]) applies(p *part[T], l *loaded[T]) bool {
 	inf.apply.Lock()
 	defer inf.unlockApply()
-	return !p.removed && p.initialVersion == "" && inf.store.Snapshot().In(p.namespace).Len() == 0 &&
+	return !p.removed && p.beginning.knowsNothing() && inf.store.Snapshot().In(p.namespace).Len() == 0 &&
 		!object.OlderResourceVersion(l.version, inf.newestRemoved) // otherwise handlers were notified of changes after the file, before a part was removed
 }
 
@@ -420,10 +420,10 @@ func (inf *Informer[T]) applyFile(p *part[T], l *loaded[T]) bool {
 		txn.Silence()
 	}
 	notes := txn.Replace(p.namespace, l.objects(), l.version, false)
-	markInitial(notes)
+	p.markInitial(notes)
 	snap := txn.Commit()
 	p.deletions.relisted(l.version)
-	p.initialVersion = l.version
+	p.beginning.resumeFrom(l.version)
 	if l.notified {
 		inf.push(inf.subscriptions(), notes, l.version)
 	} else {
@@ -436,7 +436,7 @@ func (inf *Informer[T]) applyFile(p *part[T], l *loaded[T]) bool {
 // an object in an older state than the file, although the list is not older than that state. It
 // also tells the user, since handlers will get older states.
 func (p *part[T]) contradicts(objects object.Collection[T], version string) bool {
-	if p.file == nil || p.listed.Load() {
+	if p.file == nil || p.beginning.over() {
 		return false
 	}
 	snap := p.inf.store.Snapshot()

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -40,26 +39,12 @@ type part[T object.Object] struct {
 	done                   chan struct{} // closed when the part's goroutine has ended
 	caller                 usercode.Caller
 	file                   *partFile // nil if nothing is saved
-	// These are used while a watch resumes from the file. recent is the version that it has to
-	// catch up to, "" if unknown, used only on the reflector's goroutine; newsAt is when it last
-	// brought something, in nanoseconds after made; adding is set while changes are being added to
-	// the store.
-	recent string
-	newsAt atomic.Int64
-	adding atomic.Bool
+	beginning              beginning
 
 	// What follows is guarded by Informer.apply.
 	removed   bool            // the part's namespace was removed: nothing of it is applied any more
 	deletions deletionTracker // of objects known not to exist
-	// initialVersion is the newest version that the store held of the part's objects before the
-	// first list: from removed parts, a file, or an incomplete list.
-	initialVersion string
-	// notBefore is the version at which handlers were notified that some of the part's objects are
-	// gone, because another part was removed, if it is newer than initialVersion. It is set before
-	// the part runs.
-	notBefore string
 
-	listed atomic.Bool // the first list is in the store; written under apply
 	// inFlight is used by the reflector's goroutine only.
 	inFlight inFlight[T]
 	// compares says that the source may not number states: it is not ours over HTTP.
@@ -205,7 +190,6 @@ func (inf *Informer[T]) changeParts(added []*part[T], drop func(*part[T]) bool) 
 		txn.Silence()
 	}
 	for _, p := range added {
-		p.initialVersion = inf.newestIn(p.namespace)
 		txn.Track(p.namespace)
 	}
 	var kept []*part[T]
@@ -222,9 +206,7 @@ func (inf *Informer[T]) changeParts(added []*part[T], drop func(*part[T]) bool) 
 		notes = append(notes, txn.Drop(p.namespace)...)
 	}
 	for _, p := range added {
-		if version := inf.removedAt(p.namespace); p.initialVersion == "" || object.OlderResourceVersion(p.initialVersion, version) {
-			p.notBefore = version
-		}
+		p.beginning.inherit(inf.newestIn(p.namespace), inf.removedAt(p.namespace))
 	}
 	inf.parts, inf.running = append(kept, added...), append(slices.Clip(inf.running), added...)
 	removed := txn.Removed()
@@ -252,7 +234,7 @@ func (inf *Informer[T]) noteRemoved(p *part[T]) {
 		inf.removals = map[string]removal{}
 	}
 	inf.forgetRemoved()
-	inf.removals[p.namespace] = removal{object.MaxResourceVersion(p.newest(), p.notBefore), time.Now()}
+	inf.removals[p.namespace] = removal{object.MaxResourceVersion(p.newest(), p.beginning.notBefore), time.Now()}
 }
 
 // forgetRemoved forgets removals that are older than removedTTL. apply is held.
@@ -280,20 +262,6 @@ func (inf *Informer[T]) newestIn(namespace string) (version string) {
 		}
 	}
 	return version
-}
-
-// newest returns the newest version that the part has put into the store. apply is held.
-func (p *part[T]) newest() string {
-	snap := p.inf.store.Snapshot()
-	newest := snap.ResourceVersionIn(p.namespace)
-	if p.listed.Load() {
-		return newest
-	}
-	newest = object.MaxResourceVersion(p.initialVersion, newest)
-	for held := range snap.AllHeld(p.namespace) { // of an incomplete first list
-		newest = object.MaxResourceVersion(newest, held.ResourceVersion())
-	}
-	return strings.Clone(newest) // it may be a part of an object
 }
 
 // Namespaces returns the namespaces of the informer; "" is all of them.
@@ -345,17 +313,19 @@ func (p *part[T]) Held(key object.Key) (T, bool) {
 
 // Change implements intake.Holder: it takes changes through the store to the handlers.
 func (p *part[T]) Change(changes []intake.Change[T], resourceVersion string) {
-	p.adding.Store(true)
-	defer p.adding.Store(false)
+	p.beginning.adding.Store(true)
+	defer p.beginning.adding.Store(false)
 	resolve(changes)
 	defer p.inFlight.delivered()
 	if p.transform != nil {
 		p.transformChanges(changes)
 	}
-	if p.listed.Load() || p.recent == "" { // until a resumed watch has caught up, its changes belong to the initial state, which a handler may be waiting for
-		p.adding.Store(false) // otherwise awaitQuiet cannot finish, and a handler that waits for sync would wait forever
+	if p.beginning.mayWait() {
+		// Waiting counts as silence: otherwise awaitQuiet cannot finish, and a handler that waits for sync would wait
+		// forever.
+		p.beginning.adding.Store(false)
 		p.inf.waitForRoom(p.ctx)
-		p.adding.Store(true)
+		p.beginning.adding.Store(true)
 	}
 	p.guardChanges(changes)
 	notes := p.inf.applyChanges(p, changes, resourceVersion)
@@ -367,7 +337,7 @@ func (p *part[T]) Change(changes []intake.Change[T], resourceVersion string) {
 
 // Replace implements intake.Holder: it makes the objects the whole content of the part.
 func (p *part[T]) Replace(objects object.Collection[T], resourceVersion string) {
-	if p.listed.Load() { // handlers may be waiting for the first list
+	if p.beginning.over() { // otherwise handlers may be waiting for this list
 		p.inf.waitForRoom(p.ctx)
 	}
 	p.guardList(objects)

@@ -453,7 +453,7 @@ func TestResumedWatchCatchesUp(t *testing.T) {
 				inf := startOf(t, &answering{list: errors.New("down")})
 				synctest.Wait()
 				p := inf.currentParts()[0]
-				p.file = &partFile{version: "100"}
+				p.beginning.resumeFrom("100")
 				watch, end := context.WithCancel(t.Context())
 				defer end()
 				began, caughtUp := time.Now(), time.Duration(0)
@@ -475,7 +475,7 @@ func TestResumedWatchCatchesUp(t *testing.T) {
 				if caughtUp != tt.after {
 					t.Errorf("caught up after %v, want %v", caughtUp, tt.after)
 				}
-				if p.listed.Load() {
+				if p.beginning.over() {
 					p.OnResume(watch, "1000") // for a later watch, which changes nothing
 				}
 				inf.Halt(nil)
@@ -503,7 +503,7 @@ func TestResumedWatchAndItsRoom(t *testing.T) {
 				}
 				synctest.Wait()
 				p := inf.currentParts()[0]
-				p.file = &partFile{version: "100"}
+				p.beginning.resumeFrom("100")
 				p.OnResume(t.Context(), recent)
 				added := make(chan struct{})
 				go func() {
@@ -514,13 +514,13 @@ func TestResumedWatchAndItsRoom(t *testing.T) {
 					}
 				}()
 				time.Sleep(caughtUpAfter / 2)
-				if p.listed.Load() {
+				if p.beginning.over() {
 					t.Error("synced before anything was silent")
 				}
 				time.Sleep(caughtUpAfter)
 				synctest.Wait()
-				if st := s.Status(); st.Pending != want || !p.listed.Load() {
-					t.Errorf("%d changes wait, synced: %t; want %d, and that it has", st.Pending, p.listed.Load(), want)
+				if st := s.Status(); st.Pending != want || !p.beginning.over() {
+					t.Errorf("%d changes wait, synced: %t; want %d, and that it has", st.Pending, p.beginning.over(), want)
 				}
 				close(ready)
 				<-added
@@ -548,19 +548,19 @@ func TestSlowChangeIsNoSilence(t *testing.T) {
 			synctest.Wait()
 			inf.log = usercode.NewThrottledLog(slog.New(sleepy{slog.NewTextHandler(io.Discard, nil)}))
 			p := inf.currentParts()[0]
-			p.file = &partFile{version: "100"}
+			p.beginning.resumeFrom("100")
 			p.OnResume(t.Context(), recent)
 			go func() {
 				o := manySettings(1)[0]
 				p.Change(changesOf(object.Delta[settings]{Type: object.Added, Key: object.KeyOf(o), Object: o}), "150")
 			}()
 			time.Sleep(time.Minute + caughtUpAfter - 1)
-			if p.listed.Load() {
+			if p.beginning.over() {
 				t.Errorf("version %q: synced before the change was through", recent)
 			}
 			time.Sleep(time.Nanosecond)
 			synctest.Wait()
-			if !p.listed.Load() {
+			if !p.beginning.over() {
 				t.Errorf("version %q: not synced although nothing comes any more", recent)
 			}
 		})

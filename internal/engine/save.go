@@ -183,7 +183,7 @@ func (pf *partFile) savedVersion() string {
 // toSave returns a snapshot and its version in the part, from which a watch can resume. If the
 // version is empty, there is nothing to save.
 func (p *part[T]) toSave() (snap *store.Snapshot[T], version string, err error) {
-	if !p.listed.Load() {
+	if !p.beginning.over() {
 		return nil, "", nil
 	}
 	before := p.reflector.Status()

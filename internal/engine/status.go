@@ -70,10 +70,10 @@ func (p *part[T]) noteResolved() {
 
 // reflectorStatus is the reflector's status, which lags slightly behind the store, adjusted to the store's state.
 func (p *part[T]) reflectorStatus() reflector.Status {
-	listed := p.listed.Load()
+	begun := p.beginning.over()
 	st := p.reflector.Status()
 	switch {
-	case !listed:
+	case !begun:
 		st.SyncedSince = time.Time{} // a resumed watch may not have brought everything yet
 	case st.SyncedSince.IsZero():
 		st.SyncedSince = time.Now()

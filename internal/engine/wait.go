@@ -34,7 +34,7 @@ type Obstacle struct {
 }
 
 // HasSynced reports whether every part has had its first list. It can become false again when namespaces are added.
-func (inf *Informer[T]) HasSynced() bool { return inf.everSynced() && allListed(inf.currentParts()) }
+func (inf *Informer[T]) HasSynced() bool { return inf.everSynced() && allBegun(inf.currentParts()) }
 
 // everSynced reports whether at some time every part of that time had had its first list.
 func (inf *Informer[T]) everSynced() bool {
