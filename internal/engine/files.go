@@ -187,7 +187,7 @@ func (f *files[T]) describe() map[string]string {
 	return about
 }
 
-// partFile is the file of one part.
+// partFile is the file of one part. The zero value is that of a part that is not saved.
 type partFile struct {
 	path     string            // empty if there is none
 	identity map[string]string // without the cluster
@@ -198,10 +198,10 @@ type partFile struct {
 	invalidations int    // how often the file was invalidated
 }
 
-// ofPart returns the file for the part of a namespace.
+// ofPart returns the file for the part of a namespace. f may be nil.
 func (f *files[T]) ofPart(namespace string) *partFile {
 	if f == nil {
-		return nil
+		return &partFile{}
 	}
 	if f.disabledReason != nil {
 		return &partFile{status: FileStatus{Err: f.disabledReason}}
@@ -248,11 +248,8 @@ func (pf *partFile) note(change func(*FileStatus)) {
 	change(&pf.status)
 }
 
-// fileStatus returns the status of the part's file; the zero value if there is none.
+// fileStatus returns the status of the part's file.
 func (p *part[T]) fileStatus() FileStatus {
-	if p.file == nil {
-		return FileStatus{}
-	}
 	p.file.mu.Lock()
 	defer p.file.mu.Unlock()
 	st := p.file.status

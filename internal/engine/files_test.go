@@ -991,7 +991,7 @@ func TestContradiction(t *testing.T) {
 		if said := strings.Contains(log.String(), "has an older state of 1 than was seen before"); said != tt.want {
 			t.Errorf("%+v: logged %s", tt, log.String())
 		}
-		p.file = nil
+		p.file = &partFile{}
 		if p.contradicts(object.Items[settings]{listed}, tt.version) {
 			t.Errorf("%+v: contradicts no file", tt)
 		}

@@ -75,7 +75,7 @@ func (p *part[T]) Resume(ctx context.Context) (held intake.Contents, err error) 
 // resumeFromFile fills the store from the part's file, if that is usable, and returns what the store then holds.
 func (p *part[T]) resumeFromFile(ctx context.Context) (held intake.Contents, err error) {
 	pf := p.file
-	if pf == nil || pf.path == "" {
+	if pf.path == "" {
 		return held, nil
 	}
 	l, err := p.inf.files.load(ctx, pf)
@@ -436,7 +436,7 @@ func (inf *Informer[T]) applyFile(p *part[T], l *loaded[T]) bool {
 // an object in an older state than the file, although the list is not older than that state. It
 // also tells the user, since handlers will get older states.
 func (p *part[T]) contradicts(objects object.Collection[T], version string) bool {
-	if p.file == nil || p.beginning.over() {
+	if p.file.path == "" || p.beginning.over() {
 		return false
 	}
 	snap := p.inf.store.Snapshot()

@@ -38,7 +38,7 @@ type part[T object.Object] struct {
 	replaceUnconditionally atomic.Bool   // the next list replaces the store's state unconditionally
 	done                   chan struct{} // closed when the part's goroutine has ended
 	caller                 usercode.Caller
-	file                   *partFile // nil if nothing is saved
+	file                   *partFile
 	beginning              beginning
 
 	// What follows is guarded by Informer.apply.

@@ -648,7 +648,7 @@ func TestTransformOfALastState(t *testing.T) {
 func TestGuardSamplesSingleChanges(t *testing.T) {
 	inf := New(Config[settings]{Name: "configmaps", Options: Options{Logger: slog.New(slog.DiscardHandler)},
 		NewSource: func(string) (source.ListerWatcher[settings], error) { return &answering{}, nil }})
-	p, err := inf.newTestPart(nil)
+	p, err := inf.newTestPart(&partFile{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -157,11 +157,8 @@ func isThere(path string) bool {
 	return err == nil
 }
 
-// invalidate records that the file differs from the server, even if that is at the same version. pf may be nil.
+// invalidate records that the file differs from the server, even if that is at the same version.
 func (pf *partFile) invalidate() {
-	if pf == nil {
-		return
-	}
 	pf.mu.Lock()
 	defer pf.mu.Unlock()
 	pf.version = ""
