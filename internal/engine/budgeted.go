@@ -59,7 +59,8 @@ func (inf *Informer[T]) maxShared() int {
 	return budget.SharedBytes(inf.cfg.Memory.Bytes())
 }
 
-// budgeted is the additional state of an informer with a memory budget.
+// budgeted is the additional state of an informer with a memory budget. Without one the informer has a nil *budgeted,
+// which it may ask and tell all the same: hasStableEncoding, gather, note, relisted and closeAccount allow for that.
 type budgeted[T object.Object] struct {
 	inf     *Informer[T]
 	memory  *budget.Budget
@@ -110,6 +111,9 @@ func (b *budgeted[T]) Name() string { return b.inf.cfg.Name }
 
 // closeAccount closes the account of an informer that has ended.
 func (b *budgeted[T]) closeAccount() {
+	if b == nil {
+		return
+	}
 	b.mu.Lock()
 	b.closed = true
 	used := b.used.Swap(0)
@@ -119,6 +123,9 @@ func (b *budgeted[T]) closeAccount() {
 
 // note remembers which objects changed, and enforces the budget. No lock is held.
 func (b *budgeted[T]) note(notes []object.Delta[T]) {
+	if b == nil {
+		return
+	}
 	now := b.inf.store.Snapshot()
 	b.mu.Lock()
 	b.changes, b.single = b.changes+len(notes), b.single+len(notes)
@@ -147,19 +154,19 @@ func (b *budgeted[T]) weigh(o T) float64 {
 	return 0
 }
 
-// remeasure causes open objects to be measured at the next opportunity.
-func (b *budgeted[T]) remeasure() {
+// relisted measures open objects again after a list, and enforces the budget. No lock is held.
+func (b *budgeted[T]) relisted() {
+	if b == nil {
+		return
+	}
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	b.objects = 0
+	b.mu.Unlock()
+	b.note(nil)
 }
 
 // keepBudget enforces the budget, if there is one, after anything but changes. No lock is held.
-func (inf *Informer[T]) keepBudget() {
-	if inf.budget != nil {
-		inf.budget.note(nil)
-	}
-}
+func (inf *Informer[T]) keepBudget() { inf.budget.note(nil) }
 
 // openArrivals are arrivals as long as they are open and the collector has not found that no
 // handler needs them any more.

@@ -207,9 +207,7 @@ func (inf *Informer[T]) Halt(cause error) {
 		inf.wg.Wait()
 		inf.closer.Enter() // the logger is the user's
 		inf.guard.sampler.CheckAll()
-		if inf.budget != nil {
-			inf.budget.closeAccount()
-		}
+		inf.budget.closeAccount()
 		if inf.reports != nil && before == running {
 			inf.reports.End()
 		}

@@ -329,10 +329,21 @@ func (p *part[T]) Change(changes []intake.Change[T], resourceVersion string) {
 	}
 	p.guardChanges(changes)
 	notes := p.inf.applyChanges(p, changes, resourceVersion)
-	if p.inf.budget != nil {
-		p.inf.budget.note(notes)
-	}
+	p.inf.budget.note(notes)
 	p.resumedTo(resourceVersion)
+}
+
+// Gather implements intake.Holder.
+func (p *part[T]) Gather(n int) intake.Gathering[T] {
+	p.sharer.Recheck()
+	p.leftOut.begin()
+	if within := p.inf.budget.gather(p, n); within != nil {
+		return within
+	}
+	if p.transform != nil {
+		return transformingGatherer[T]{intake.NewGathering[T](n), p}
+	}
+	return intake.NewGathering[T](n)
 }
 
 // Replace implements intake.Holder: it makes the objects the whole content of the part.
@@ -344,10 +355,7 @@ func (p *part[T]) Replace(objects object.Collection[T], resourceVersion string) 
 	p.leftOut.relisted()
 	p.inf.applyList(p, objects, resourceVersion, p.historyRewritten() || p.contradicts(objects, resourceVersion))
 	p.inf.guard.sampler.Forget()
-	if p.inf.budget != nil {
-		p.inf.budget.remeasure()
-	}
-	p.inf.keepBudget()
+	p.inf.budget.relisted()
 	p.inf.notify()
 }
 

@@ -95,3 +95,42 @@ func (p *part[T]) transformFailed(key object.Key, what string, err error) {
 	p.inf.log.Log(slog.LevelError, what, "key", key.String(), "err", err)
 	p.inf.reportError(err)
 }
+
+// transformingGatherer transforms the objects of a list as they arrive, so that what is trimmed
+// from them never takes memory together.
+type transformingGatherer[T object.Object] struct {
+	intake.Gathering[T]
+	part *part[T]
+}
+
+// Add implements intake.Gathering.
+func (g transformingGatherer[T]) Add(r intake.Received[T]) (kept bool) {
+	r.Object, kept = g.part.transformedListed(r.Object)
+	return kept && g.Gathering.Add(r)
+}
+
+// Set implements intake.Gathering.
+func (g transformingGatherer[T]) Set(i int, r intake.Received[T]) (kept bool) {
+	if r.Object, kept = g.part.transformedListed(r.Object); kept {
+		return g.Gathering.Set(i, r)
+	}
+	g.Gathering.Remove(i)
+	return false
+}
+
+// transformedListed returns a listed object transformed, or as it is if the store holds it, because
+// it was transformed before. kept is false if the transform leaves it out.
+func (p *part[T]) transformedListed(o T) (out T, kept bool) {
+	key := object.KeyOf(o)
+	held, ok := p.inf.store.Snapshot().Held(key)
+	if ok && held.Is(o) {
+		p.leftOut.noteListed(key, false)
+		return o, true
+	}
+	out, kept = p.transformed(o)
+	p.leftOut.noteListed(key, !kept)
+	if kept {
+		out = p.shared(out, held)
+	}
+	return out, kept
+}

@@ -19,6 +19,7 @@ const (
 type gatherer[T object.Object] struct {
 	*store.Gathering[T]
 	part    *part[T]
+	budget  *budgeted[T]
 	counted int64 // this list's part of the informer's gathered
 	check   int   // number of objects at which the budget is checked next
 	// large estimates the memory of large objects among the open ones, as budgeted.large does. At
@@ -35,19 +36,13 @@ type gatherer[T object.Object] struct {
 
 var _ intake.Gathering[object.Object] = (*gatherer[object.Object])(nil)
 
-// Gather implements intake.Holder.
-func (p *part[T]) Gather(n int) intake.Gathering[T] {
-	p.sharer.Recheck()
-	p.leftOut.begin()
-	switch {
-	case p.inf.budget != nil:
-		first := p.beginsFromNothing(p.inf.store.Snapshot())
-		return &gatherer[T]{Gathering: p.inf.store.Gather(n), part: p, first: first, check: firstCheck}
-	case p.transform != nil:
-		return transformingGatherer[T]{intake.NewGathering[T](n), p}
-	default:
-		return intake.NewGathering[T](n)
+// gather returns the gatherer for a list of a part; nil without a budget.
+func (b *budgeted[T]) gather(p *part[T], n int) intake.Gathering[T] {
+	if b == nil {
+		return nil
 	}
+	first := p.beginsFromNothing(b.inf.store.Snapshot())
+	return &gatherer[T]{Gathering: b.inf.store.Gather(n), part: p, budget: b, first: first, check: firstCheck}
 }
 
 // Add implements intake.Gathering.
@@ -71,18 +66,18 @@ func (g *gatherer[T]) Add(r intake.Received[T]) (kept bool) {
 		return false
 	}
 	if g.added++; g.added%weighEvery == 0 {
-		g.large += g.part.inf.budget.weigh(o)
+		g.large += g.budget.weigh(o)
 	}
 	if most := g.betweenChecks(); g.Len() >= g.check || g.large-g.checked > most {
 		g.keepBudget()
-		g.check, g.checked = g.Len()+max(1, min(g.Len(), checkEvery, int(most/g.part.inf.budget.meanSize()))), g.large
+		g.check, g.checked = g.Len()+max(1, min(g.Len(), checkEvery, int(most/g.budget.meanSize()))), g.large
 	}
 	return true
 }
 
 // betweenChecks returns how much memory objects may take between checks.
 func (g *gatherer[T]) betweenChecks() float64 {
-	return float64(max(g.part.inf.budget.memory.Bytes()/arrivalsShare, checkBytes))
+	return float64(max(g.budget.memory.Bytes()/arrivalsShare, checkBytes))
 }
 
 // inStore returns the state of o if the store holds o itself.
@@ -120,7 +115,7 @@ func (g *gatherer[T]) transformed(o T) (out T, kept bool) {
 
 // keepBudget counts the open objects, and folds them if the budget is tight.
 func (g *gatherer[T]) keepBudget() {
-	b := g.part.inf.budget
+	b := g.budget
 	b.learnSize(g)
 	g.count()
 	if g.full && g.Open() >= foldBatch || b.memory.IsTight() {
@@ -134,28 +129,26 @@ func (g *gatherer[T]) keepBudget() {
 // the handlers, which get them while they are still open. If the list is not completed, the next
 // one decides about them.
 func (g *gatherer[T]) fold() {
-	inf := g.part.inf
-	g.full = g.first && inf.budget.codec != nil
+	g.full = g.first && g.budget.codec != nil
 	for g.full && g.Waiting() > 0 {
 		a := g.FoldArrivals()
-		if !inf.applyArrivals(g.part, g.Gathering, a) {
+		if !g.part.inf.applyArrivals(g.part, g.Gathering, a) {
 			break
 		}
-		inf.budget.keepArrivalsOpen(a)
+		g.budget.keepArrivalsOpen(a)
 	}
 	g.Fold()
 }
 
 // count updates the account.
 func (g *gatherer[T]) count() {
-	b := g.part.inf.budget
 	if g.Open() == 0 {
 		g.large = 0
 	}
-	now := int64(float64(g.Open())*b.meanSize()+g.large) + int64(g.EncodedBytes())
-	b.gathered.Add(now - g.counted)
+	now := int64(float64(g.Open())*g.budget.meanSize()+g.large) + int64(g.EncodedBytes())
+	g.budget.gathered.Add(now - g.counted)
 	g.counted = now
-	b.Measure()
+	g.budget.Measure()
 }
 
 // learnSize measures the objects of a first list while they are few.
@@ -174,7 +167,7 @@ func (b *budgeted[T]) learnSize(g *gatherer[T]) {
 
 // Collection implements intake.Gathering.
 func (g *gatherer[T]) Collection() object.Collection[T] {
-	if g.full || g.part.inf.budget.memory.IsTight() {
+	if g.full || g.budget.memory.IsTight() {
 		g.fold()
 	}
 	g.uncount() // the store will count them
@@ -182,7 +175,7 @@ func (g *gatherer[T]) Collection() object.Collection[T] {
 }
 
 func (g *gatherer[T]) uncount() {
-	g.part.inf.budget.gathered.Add(-g.counted)
+	g.budget.gathered.Add(-g.counted)
 	g.counted = 0
 }
 
@@ -195,43 +188,4 @@ func (g *gatherer[T]) Close() {
 	g.uncount()
 	g.part.inFlight.folds = false
 	g.part.inFlight.applied()
-}
-
-// transformingGatherer transforms the objects of a list as they arrive, so that what is trimmed
-// from them never takes memory together.
-type transformingGatherer[T object.Object] struct {
-	intake.Gathering[T]
-	part *part[T]
-}
-
-// Add implements intake.Gathering.
-func (g transformingGatherer[T]) Add(r intake.Received[T]) (kept bool) {
-	r.Object, kept = g.part.transformedListed(r.Object)
-	return kept && g.Gathering.Add(r)
-}
-
-// Set implements intake.Gathering.
-func (g transformingGatherer[T]) Set(i int, r intake.Received[T]) (kept bool) {
-	if r.Object, kept = g.part.transformedListed(r.Object); kept {
-		return g.Gathering.Set(i, r)
-	}
-	g.Gathering.Remove(i)
-	return false
-}
-
-// transformedListed returns a listed object transformed, or as it is if the store holds it, because
-// it was transformed before. kept is false if the transform leaves it out.
-func (p *part[T]) transformedListed(o T) (out T, kept bool) {
-	key := object.KeyOf(o)
-	held, ok := p.inf.store.Snapshot().Held(key)
-	if ok && held.Is(o) {
-		p.leftOut.noteListed(key, false)
-		return o, true
-	}
-	out, kept = p.transformed(o)
-	p.leftOut.noteListed(key, !kept)
-	if kept {
-		out = p.shared(out, held)
-	}
-	return out, kept
 }
