@@ -2,8 +2,6 @@ package engine
 
 import (
 	"context"
-	"fmt"
-	"log/slog"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -41,8 +39,8 @@ func (inf *Informer[T]) applyChanges(p *part[T], changes []intake.Change[T], ver
 	defer txn.Abort()
 	subs := inf.subscriptions()
 	a := applying[T]{txn: txn, deletions: &p.deletions, inFlight: &p.inFlight, compare: p.compares, silent: !inf.wantsObjects()}
-	if p.transform != nil {
-		a.leftOut = &p.leftOut
+	if p.transform.isSet() {
+		a.leftOut = &p.transform.leftOut
 	}
 	notes := a.changes(changes)
 	txn.Advance(p.namespace, version)
@@ -115,22 +113,6 @@ func (inf *Informer[T]) applyList(p *part[T], objects object.Collection[T], vers
 		inf.push(inf.subscriptions(), notes, version)
 	}
 	p.begun()
-}
-
-// noteRestored reports that the server's history is not that of what the store had.
-func (p *part[T]) noteRestored(cause error) {
-	err := fmt.Errorf("%s: %w", p.inf.cfg.Name, cause)
-	p.inf.afterApply(func() {
-		p.inf.log.Log(slog.LevelWarn, "the server's data were probably restored from a backup", "err", err)
-		p.inf.reportError(err)
-	})
-}
-
-// olderError says that a list is of another history than what was seen before.
-type olderError struct{ version, seen string }
-
-func (e olderError) Error() string {
-	return fmt.Sprintf("the server's list is at resource version %s, although %s was seen before: its data were probably restored from a backup", e.version, e.seen)
 }
 
 // markInitial marks added objects as part of the initial list, while the part begins.

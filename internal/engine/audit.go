@@ -181,8 +181,8 @@ func (a *auditor[T]) compare() (found *DivergedError, err error) {
 		return nil, errManySkipped
 	}
 	c := newComparison(snap, p.namespace, st.Skipped)
-	if p.transform != nil {
-		c.leftOut = p.leftOut.contains()
+	if p.transform.isSet() {
+		c.leftOut = p.transform.leftOut.contains()
 	}
 	c.found = &DivergedError{Resource: p.inf.cfg.Name, Namespace: p.namespace, ResourceVersion: version}
 	if err := a.list(c, version); err != nil {

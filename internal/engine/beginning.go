@@ -136,16 +136,3 @@ func (p *part[T]) keepPartial() string {
 	p.beginning.floor = p.newest()
 	return p.beginning.floor
 }
-
-// isOlder reports whether a list is older than what the store has had before, so that it is of another history. It
-// tells the user if the part only begins: then the reflector cannot know. apply is held.
-func (p *part[T]) isOlder(version string, before *store.Snapshot[T]) bool {
-	if p.beginning.over() {
-		return object.OlderResourceVersion(version, before.ResourceVersionIn(p.namespace))
-	}
-	older := object.OlderResourceVersion(version, p.beginning.floor)
-	if older {
-		p.noteRestored(olderError{version, p.beginning.floor})
-	}
-	return older
-}

@@ -285,7 +285,7 @@ func (b *budgeted[T]) sharedBytes() (bytes int64) {
 		if s, ok := p.source.(interface{ SharedBytes() int64 }); ok {
 			bytes += s.SharedBytes()
 		}
-		bytes += p.sharer.SharedBytes()
+		bytes += p.transform.sharer.SharedBytes()
 	}
 	if b.codec != nil {
 		bytes += b.codec.SharedBytes()

@@ -107,7 +107,7 @@ func (g *gatherer[T]) Truncate(n int) {
 
 // transformed runs the user's transform, except on the object that the store holds, which was transformed before.
 func (g *gatherer[T]) transformed(o T) (out T, kept bool) {
-	if g.part.transform == nil {
+	if !g.part.transform.isSet() {
 		return o, true
 	}
 	return g.part.transformedListed(o)

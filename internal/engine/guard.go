@@ -13,13 +13,6 @@ import (
 	"github.com/tidings/tidings/store"
 )
 
-// A list that puts right what was written to is requested after healEvery at the earliest, then
-// after twice that, and so on, up to healAtMost: the program goes on writing.
-const (
-	healEvery  = 5 * time.Minute
-	healAtMost = time.Hour
-)
-
 // Mutation is a finding of the mutation guard: somebody wrote to a shared cached object.
 type Mutation struct {
 	Resource string
@@ -112,12 +105,9 @@ func (inf *Informer[T]) heal(m Mutation) {
 	}
 	for _, p := range inf.parts {
 		elsewhere := m.Field == "" && p.namespace != "" && p.namespace != m.Key.Namespace
-		if elsewhere || p.unhealable || time.Now().Before(p.healNext) {
-			continue
+		if !elsewhere && p.healing.afterWrite(time.Now()) {
+			p.forceRelist(writtenToError{m})
 		}
-		p.healWait = min(max(2*p.healWait, healEvery), healAtMost)
-		p.healNext = time.Now().Add(p.healWait)
-		p.forceRelist(writtenToError{m})
 	}
 }
 

@@ -367,21 +367,3 @@ func (inf *Informer[T]) applyFile(p *part[T], l *loaded[T]) bool {
 	}
 	return true
 }
-
-// contradicts reports whether a list shows that the part's file is of another history: the list has
-// an object in an older state than the file, although the list is not older than that state. It
-// also tells the user, since handlers will get older states.
-func (p *part[T]) contradicts(objects object.Collection[T], version string) bool {
-	if p.file.path == "" || p.beginning.over() {
-		return false
-	}
-	snap := p.inf.store.Snapshot()
-	for listed := range store.HeldOf(objects) {
-		held, ok := snap.Held(listed.Key())
-		if ok && object.OlderResourceVersion(listed.ResourceVersion(), held.ResourceVersion()) && !object.OlderResourceVersion(version, held.ResourceVersion()) {
-			p.noteRestored(contradictedError{held.Key(), version})
-			return true
-		}
-	}
-	return false
-}

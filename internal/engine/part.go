@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/tidings/tidings/internal/intake"
@@ -20,46 +19,31 @@ import (
 // part is one list and watch of an informer: the whole resource, or one namespace of it. It is the reflector's
 // intake.Holder and runs on the reflector's goroutine.
 type part[T object.Object] struct {
+	lifetime
 	inf       *Informer[T]
 	namespace string
 	source    source.ListerWatcher[T]
 	reflector *reflector.Reflector[T]
-	transform func(T) (T, error)
-	sharer    source.Sharer[T] // of transformed objects
-	leftOut   leftOut          // by the transform
-	made      time.Time
 
-	ctx    context.Context // the part's lifetime, within the informer's
-	cancel context.CancelFunc
-	// rewrites is the reflector's count of rewritten histories as of the last list; used on the reflector's goroutine.
-	rewrites               uint64
-	audit                  auditor[T]
-	replaceUnconditionally atomic.Bool   // the next list replaces the store's state unconditionally
-	done                   chan struct{} // closed when the part's goroutine has ended
-	caller                 usercode.Caller
-	file                   *partFile
-	beginning              beginning
-
-	// What follows is guarded by Informer.apply.
-	removed   bool            // the part's namespace was removed: nothing of it is applied any more
-	deletions deletionTracker // of objects known not to exist
-
-	// inFlight is used by the reflector's goroutine only.
-	inFlight inFlight[T]
+	beginning beginning      // how it gets its first state
+	inFlight  inFlight[T]    // between source and store; used by the reflector's goroutine only
+	transform transformer[T] // the user's
+	file      *partFile
+	audit     auditor[T]
+	healing   healing
+	deletions deletionTracker // of objects known not to exist; guarded by Informer.apply
 	// compares says that the source may not number states: it is not ours over HTTP.
 	compares bool
-	// resolvedProblem is the problem that the last list resolved. The reflector's own status clears
-	// it only after it has handed the list over.
-	resolvedProblem atomic.Pointer[reflector.Error]
-	// healNext is when, at the earliest, a list may again be requested because of a write to a
-	// cached object, and healWait the interval before that. Guarded by Informer.mu.
-	healNext time.Time
-	healWait time.Duration
-	// unhealable says that the source is a fake client, which may hand out its own objects: a list
-	// would bring what was written to once more. It is set before the part runs.
-	unhealable bool
-	// unreadable is when a list was last requested because a folded object could not be opened. Guarded by Informer.mu.
-	unreadable time.Time
+}
+
+// lifetime is that of a part and its goroutine.
+type lifetime struct {
+	made    time.Time
+	ctx     context.Context // within the informer's life
+	cancel  context.CancelFunc
+	done    chan struct{} // closed when the part's goroutine has ended
+	caller  usercode.Caller
+	removed bool // the part's namespace was removed: nothing of it is applied any more; guarded by Informer.apply
 }
 
 // newParts creates parts for the namespaces without running them. inf.mu is held.
@@ -86,23 +70,22 @@ func (inf *Informer[T]) newPart(namespace string) (*part[T], error) {
 	if s, ok := src.(interface{ OnStrayWrite(func(field string)) }); ok {
 		s.OnStrayWrite(inf.guard.corrupted)
 	}
-	p := &part[T]{inf: inf, namespace: namespace, source: src, transform: inf.transform, made: time.Now(), done: make(chan struct{})}
-	p.sharer.MaxSharedBytes, p.sharer.OnStrayWrite = inf.maxShared(), inf.guard.corrupted
 	_, ours := src.(*source.HTTP[T])
-	p.compares = !ours
+	p := &part[T]{inf: inf, namespace: namespace, source: src, file: inf.files.ofPart(namespace), compares: !ours}
+	p.made, p.done = time.Now(), make(chan struct{})
+	p.transform.init(inf.transform, inf.maxShared(), inf.guard.corrupted)
 	p.audit.part = p
-	p.file = inf.files.ofPart(namespace)
 	name := inf.cfg.Name
 	if len(inf.cfg.Namespaces) > 1 {
 		name = fmt.Sprintf("%s in namespace %q", name, namespace)
 	}
 	opts := reflector.Options[T]{
-		Name: name, Resource: inf.cfg.Resource, Source: src, Previous: p.previous, NoSharing: p.transform != nil,
+		Name: name, Resource: inf.cfg.Resource, Source: src, Previous: p.previous, NoSharing: p.transform.isSet(),
 		Logger: inf.cfg.Logger, OnError: p.onError, DisableWatchList: inf.cfg.NoWatchList, Backoff: inf.cfg.Backoff,
 		PageSize: inf.cfg.PageSize, Seed: inf.partSeed(), Peers: inf.cfg.Peers,
 	}
 	if s, ok := src.(interface{ Unnumbered() bool }); ok && s.Unnumbered() {
-		p.unhealable = true
+		p.healing.useless = true
 		p.deletions.turnOffForever()
 	}
 	if p.reflector, err = reflector.NewHolding(opts, p); err != nil {
@@ -131,7 +114,8 @@ func (p *part[T]) run() {
 	returned := false
 	defer func() {
 		if !returned {
-			p.inf.log.Log(slog.LevelError, "a transform or an index function called runtime.Goexit; the informer stops", "stack", string(debug.Stack()))
+			p.inf.log.Log(slog.LevelError, "a transform or an index function called runtime.Goexit; the informer stops",
+				"stack", string(debug.Stack()))
 			p.inf.Halt(errGoexit)
 		}
 	}()
@@ -172,7 +156,7 @@ func (p *part[T]) Change(changes []intake.Change[T], resourceVersion string) {
 	defer p.beginning.adding.Store(false)
 	resolve(changes)
 	defer p.inFlight.delivered()
-	if p.transform != nil {
+	if p.transform.isSet() {
 		p.transformChanges(changes)
 	}
 	if p.beginning.mayWait() {
@@ -190,12 +174,11 @@ func (p *part[T]) Change(changes []intake.Change[T], resourceVersion string) {
 
 // Gather implements intake.Holder.
 func (p *part[T]) Gather(n int) intake.Gathering[T] {
-	p.sharer.Recheck()
-	p.leftOut.begin()
+	p.transform.listing()
 	if within := p.inf.budget.gather(p, n); within != nil {
 		return within
 	}
-	if p.transform != nil {
+	if p.transform.isSet() {
 		return transformingGatherer[T]{intake.NewGathering[T](n), p}
 	}
 	return intake.NewGathering[T](n)
@@ -207,39 +190,11 @@ func (p *part[T]) Replace(objects object.Collection[T], resourceVersion string) 
 		p.inf.waitForRoom(p.ctx)
 	}
 	p.guardList(objects)
-	p.leftOut.relisted()
+	p.transform.leftOut.relisted()
 	p.inf.applyList(p, objects, resourceVersion, p.historyRewritten() || p.contradicts(objects, resourceVersion))
 	p.inf.guard.sampler.Forget()
 	p.inf.budget.relisted()
 	p.inf.notify()
-}
-
-// forceRelist requests a list that replaces the store's state unconditionally. The reflector logs
-// and reports the cause.
-func (p *part[T]) forceRelist(cause error) {
-	p.replaceUnconditionally.Store(true)
-	p.reflector.Relist(cause)
-}
-
-// contradictedError says that a list and the store belong to different histories.
-type contradictedError struct {
-	key     object.Key
-	version string
-}
-
-func (e contradictedError) Error() string {
-	return fmt.Sprintf("the server's list at resource version %s has an older state of %s than was seen before: its data were probably restored from a backup", e.version, e.key)
-}
-
-// historyRewritten reports whether the next list replaces the store's state unconditionally:
-// because the server's history was rewritten since the last list, because the store was found to
-// differ from the server, or because the versions of the server's lists prove nothing. The list's
-// version need not show that: the new history may have overtaken the old one.
-func (p *part[T]) historyRewritten() bool {
-	before, st := p.rewrites, p.reflector.Status()
-	p.rewrites = st.Rewrites
-	unconditional := p.replaceUnconditionally.Swap(false)
-	return unconditional || st.UnprovenVersions || p.rewrites > before
 }
 
 // onError is called by the reflector, which has logged the error.

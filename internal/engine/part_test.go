@@ -31,11 +31,12 @@ func TestTransformKeepsTheIdentity(t *testing.T) {
 		"uid": func(o settings) { o.UID = "" }, "version": func(o settings) { o.ResourceVersion = "9" }, "": func(settings) {},
 	} {
 		inf := New(Config[settings]{Name: "configmaps", Options: Options{Logger: slog.New(slog.DiscardHandler)}})
-		p := &part[settings]{inf: inf, transform: func(o settings) (settings, error) {
+		p := &part[settings]{inf: inf}
+		p.transform.fn = func(o settings) (settings, error) {
 			change(o)
 			o.Data = map[string]string{"transformed": "yes"}
 			return o, nil
-		}}
+		}
 		out, _ := p.transformed(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "x", UID: "u", ResourceVersion: "1"}})
 		if out.Namespace != "shop" || out.Name != "x" || out.UID != "u" || out.ResourceVersion != "1" || out.Data["transformed"] != "yes" {
 			t.Errorf("%s: %+v", name, out)
@@ -622,10 +623,11 @@ func TestLaterIsDoneOnce(t *testing.T) {
 func TestTransformOfALastState(t *testing.T) {
 	inf := New(Config[settings]{Name: "configmaps", Options: Options{Logger: slog.New(slog.DiscardHandler)}})
 	calls := 0
-	p := &part[settings]{inf: inf, transform: func(o settings) (settings, error) {
+	p := &part[settings]{inf: inf}
+	p.transform.fn = func(o settings) (settings, error) {
 		calls++
 		return o.DeepCopy(), nil
-	}}
+	}
 	var deltas []object.Delta[settings]
 	for _, i := range []int{1, 2, 1, 3} {
 		o := namedSettings(i)

@@ -190,7 +190,7 @@ func (p *part[T]) toSave() (snap *store.Snapshot[T], version string, err error) 
 		return nil, "", err
 	}
 	switch {
-	case p.replaceUnconditionally.Load():
+	case p.healing.unconditional.Load():
 		return nil, "", errDiffers
 	case p.inf.edited.Load(): // set before the store is edited
 		return nil, "", errEdited

@@ -51,7 +51,7 @@ func (inf *Informer[T]) Status() Status {
 	inf.mu.Unlock()
 	for _, p := range parts {
 		ps := p.status(now)
-		st.LeftOut += p.leftOut.len()
+		st.LeftOut += p.transform.leftOut.len()
 		ps.ResourceVersion = snap.ResourceVersionIn(p.namespace)
 		st.Parts = append(st.Parts, ps)
 	}
@@ -59,13 +59,6 @@ func (inf *Informer[T]) Status() Status {
 		st.Handlers = append(st.Handlers, s.Status())
 	}
 	return st
-}
-
-// noteResolved records that a list has resolved the present problem, unless that concerns the watch.
-func (p *part[T]) noteResolved() {
-	if problem := p.reflector.Status().Problem; problem != nil && problem.Phase != reflector.Watching {
-		p.resolvedProblem.Store(problem)
-	}
 }
 
 // reflectorStatus is the reflector's status, which lags slightly behind the store, adjusted to the store's state.
@@ -78,7 +71,7 @@ func (p *part[T]) reflectorStatus() reflector.Status {
 	case st.SyncedSince.IsZero():
 		st.SyncedSince = time.Now()
 	}
-	if st.Problem != nil && st.Problem == p.resolvedProblem.Load() {
+	if st.Problem != nil && st.Problem == p.healing.resolved.Load() {
 		st.Problem, st.Failures = nil, 0
 	}
 	return st

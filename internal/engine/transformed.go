@@ -8,15 +8,36 @@ import (
 
 	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/source"
 	"github.com/tidings/tidings/store"
 )
+
+// transformer is the user's transform for the objects of one part.
+type transformer[T object.Object] struct {
+	fn      func(T) (T, error) // nil without one
+	sharer  source.Sharer[T]   // of transformed objects
+	leftOut leftOut            // by the transform
+}
+
+func (t *transformer[T]) init(fn func(T) (T, error), maxShared int, onStrayWrite func(field string)) {
+	t.fn, t.sharer.MaxSharedBytes, t.sharer.OnStrayWrite = fn, maxShared, onStrayWrite
+}
+
+// isSet reports whether there is a transform.
+func (t *transformer[T]) isSet() bool { return t.fn != nil }
+
+// listing is called when a list begins.
+func (t *transformer[T]) listing() {
+	t.sharer.Recheck()
+	t.leftOut.begin()
+}
 
 // transformChanges transforms the objects of the changes. It skips an object that the store holds,
 // which was transformed before and is shared. A deletion whose object could not be decoded comes
 // with the previous state. What the transform leaves out becomes a deletion.
 func (p *part[T]) transformChanges(changes []intake.Change[T]) {
 	snap := p.inf.store.Snapshot()
-	p.sharer.Recheck()
+	p.transform.sharer.Recheck()
 	for i := range changes {
 		d := &changes[i].Delta
 		if d.FinalStateUnknown {
@@ -74,7 +95,7 @@ func (p *part[T]) transformed(obj T) (out T, kept bool) {
 // the store holds, if there is one.
 func (p *part[T]) shared(obj T, held store.Held[T]) T {
 	previous, _ := held.Open()
-	return p.sharer.Share(obj, previous)
+	return p.transform.sharer.Share(obj, previous)
 }
 
 func (p *part[T]) callTransform(obj T) (out T, err error) {
@@ -83,7 +104,7 @@ func (p *part[T]) callTransform(obj T) (out T, err error) {
 			err = fmt.Errorf("it panicked: %v", reason)
 		}
 	}()
-	return p.transform(obj)
+	return p.transform.fn(obj)
 }
 
 var errIdentity = errors.New("it changed the name, namespace, uid or resourceVersion; they were put back")
@@ -124,11 +145,11 @@ func (p *part[T]) transformedListed(o T) (out T, kept bool) {
 	key := object.KeyOf(o)
 	held, ok := p.inf.store.Snapshot().Held(key)
 	if ok && held.Is(o) {
-		p.leftOut.noteListed(key, false)
+		p.transform.leftOut.noteListed(key, false)
 		return o, true
 	}
 	out, kept = p.transformed(o)
-	p.leftOut.noteListed(key, !kept)
+	p.transform.leftOut.noteListed(key, !kept)
 	if kept {
 		out = p.shared(out, held)
 	}

@@ -11,10 +11,6 @@ import (
 	"github.com/tidings/tidings/reflector"
 )
 
-// listAgainEvery is how often, at most, a collection is listed again because of folded objects that
-// cannot be opened: one of them may never open.
-const listAgainEvery = 5 * time.Minute
-
 // errUnreadable is why a reader misses a folded object.
 var errUnreadable = errors.New("the folded object cannot be opened; it is missing until it is listed again")
 
@@ -44,11 +40,10 @@ func (inf *Informer[T]) listUnreadable(cause unreadableError) {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
 	for _, p := range inf.parts {
-		if p.namespace != "" && p.namespace != cause.key.Namespace || time.Since(p.unreadable) < listAgainEvery {
-			continue
+		elsewhere := p.namespace != "" && p.namespace != cause.key.Namespace
+		if !elsewhere && p.healing.afterUnreadable(time.Now()) {
+			p.forceRelist(cause)
 		}
-		p.unreadable = time.Now()
-		p.forceRelist(cause)
 	}
 }
 

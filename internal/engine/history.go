@@ -1,0 +1,85 @@
+package engine
+
+import (
+	"fmt"
+	"log/slog"
+
+	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/store"
+)
+
+// A list may belong to another history than the store: the server's data were restored from a backup. Then the list
+// replaces the store's state although that has newer versions.
+
+// historyRewritten reports whether the next list replaces the store's state unconditionally:
+// because the server's history was rewritten since the last list, because the store was found to
+// differ from the server, or because the versions of the server's lists prove nothing. The list's
+// version need not show that: the new history may have overtaken the old one.
+func (p *part[T]) historyRewritten() bool {
+	before, st := p.healing.rewrites, p.reflector.Status()
+	p.healing.rewrites = st.Rewrites
+	unconditional := p.healing.unconditional.Swap(false)
+	return unconditional || st.UnprovenVersions || p.healing.rewrites > before
+}
+
+// isOlder reports whether a list is older than what the store has had before, so that it is of another history. It
+// tells the user if the part only begins: then the reflector cannot know. apply is held.
+func (p *part[T]) isOlder(version string, before *store.Snapshot[T]) bool {
+	if p.beginning.over() {
+		return object.OlderResourceVersion(version, before.ResourceVersionIn(p.namespace))
+	}
+	older := object.OlderResourceVersion(version, p.beginning.floor)
+	if older {
+		p.noteRestored(olderError{version, p.beginning.floor})
+	}
+	return older
+}
+
+// contradicts reports whether a list shows that the part's file is of another history: the list has
+// an object in an older state than the file, although the list is not older than that state. It
+// also tells the user, since handlers will get older states.
+func (p *part[T]) contradicts(objects object.Collection[T], version string) bool {
+	if p.file.path == "" || p.beginning.over() {
+		return false
+	}
+	snap := p.inf.store.Snapshot()
+	for listed := range store.HeldOf(objects) {
+		held, ok := snap.Held(listed.Key())
+		if !ok || object.OlderResourceVersion(version, held.ResourceVersion()) {
+			continue
+		}
+		if object.OlderResourceVersion(listed.ResourceVersion(), held.ResourceVersion()) {
+			p.noteRestored(contradictedError{held.Key(), version})
+			return true
+		}
+	}
+	return false
+}
+
+// contradictedError says that a list and the store belong to different histories.
+type contradictedError struct {
+	key     object.Key
+	version string
+}
+
+func (e contradictedError) Error() string {
+	return fmt.Sprintf("the server's list at resource version %s has an older state of %s than was seen before: "+
+		"its data were probably restored from a backup", e.version, e.key)
+}
+
+// noteRestored reports that the server's history is not that of what the store had.
+func (p *part[T]) noteRestored(cause error) {
+	err := fmt.Errorf("%s: %w", p.inf.cfg.Name, cause)
+	p.inf.afterApply(func() {
+		p.inf.log.Log(slog.LevelWarn, "the server's data were probably restored from a backup", "err", err)
+		p.inf.reportError(err)
+	})
+}
+
+// olderError says that a list is of another history than what was seen before.
+type olderError struct{ version, seen string }
+
+func (e olderError) Error() string {
+	return fmt.Sprintf("the server's list is at resource version %s, although %s was seen before: "+
+		"its data were probably restored from a backup", e.version, e.seen)
+}
