@@ -31,8 +31,9 @@ type list[T object.Object] struct {
 	stranger   object.Key
 	// items is nil until the first one comes.
 	items intake.Gathering[T]
-	// gather makes items.
+	// gather makes items. kept is called with the newest version of what the holder keeps of abandoned ones.
 	gather func(n int) intake.Gathering[T]
+	kept   func(version string)
 	// version is the version of the first page: a watch from there misses nothing. newest is the
 	// newest version of an item.
 	version, newest string
@@ -71,9 +72,16 @@ type list[T object.Object] struct {
 // restart resets the list.
 func (l *list[T]) restart() {
 	if l.items != nil {
-		l.items.Close()
+		l.close(l.items)
 	}
-	*l = list[T]{gather: l.gather, isStranger: l.isStranger, wentBack: l.wentBack, hint: l.hint, maxPages: l.maxPages}
+	*l = list[T]{gather: l.gather, kept: l.kept, isStranger: l.isStranger, wentBack: l.wentBack, hint: l.hint, maxPages: l.maxPages}
+}
+
+// close closes items.
+func (l *list[T]) close(items intake.Gathering[T]) {
+	if version := items.Close(); version != "" {
+		l.kept(version)
+	}
 }
 
 // len returns the number of items.
@@ -367,7 +375,7 @@ func (r *Reflector[T]) replace(version string) {
 	gathered := r.list.len()
 	r.keepSkipped()
 	items := r.list.take()
-	defer items.Close()
+	defer r.list.close(items)
 	count := items.Len()
 	if r.listMethod.tryLists {
 		r.fallBack()

@@ -103,7 +103,11 @@ func (g *countedGatherer) Set(i int, r intake.Received[thing]) bool {
 func (g *countedGatherer) Remove(i int)                         { g.Items = slices.Delete(g.Items, i, i+1) }
 func (g *countedGatherer) Truncate(n int)                       { g.Items = g.Items[:n] }
 func (g *countedGatherer) Collection() object.Collection[thing] { return g.Items }
-func (g *countedGatherer) Close()                               { g.closed++ }
+
+func (g *countedGatherer) Close() (kept string) {
+	g.closed++
+	return ""
+}
 
 func (g *countedGatherer) Add(r intake.Received[thing]) bool {
 	g.Items = append(g.Items, r.Object)

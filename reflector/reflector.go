@@ -136,7 +136,7 @@ func NewHolding[T object.Object](opts Options[T], holder intake.Holder[T]) (*Ref
 		r.decoding = src
 	}
 	r.arrived = r.eventArrived
-	r.list = list[T]{gather: holder.Gather, isStranger: r.isListed}
+	r.list = list[T]{gather: holder.Gather, kept: r.advance, isStranger: r.isListed}
 	r.status.epoch = time.Now()
 	r.status.paged.Store(opts.DisableWatchList)
 	unnumbered, ok := opts.Source.(interface{ Unnumbered() bool })
@@ -323,10 +323,6 @@ func (r *Reflector[T]) noteContact() {
 		r.status.reached.Store(true)
 	}
 }
-
-// Seen records that the sink has got objects up to version from a list that was abandoned, so that the next list must
-// not be older. It is for this module's engine.
-func (r *Reflector[T]) Seen(version string) { r.advance(version) }
 
 // advance records that the sink has everything up to version.
 func (r *Reflector[T]) advance(version string) {

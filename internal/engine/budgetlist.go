@@ -180,12 +180,13 @@ func (g *gatherer[T]) uncount() {
 }
 
 // Close implements intake.Gathering.
-func (g *gatherer[T]) Close() {
+func (g *gatherer[T]) Close() (kept string) {
 	if g.full && !g.part.beginning.over() && g.part.ctx.Err() == nil {
-		g.part.reflector.Seen(g.part.keepPartial())
+		kept = g.part.keepPartial()
 	}
 	g.Gathering.Close()
 	g.uncount()
 	g.part.inFlight.folds = false
 	g.part.inFlight.applied()
+	return kept
 }

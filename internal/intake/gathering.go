@@ -21,8 +21,10 @@ type Gathering[T object.Object] interface {
 	Truncate(n int)
 	// Collection returns the objects for the holder. After it, only Close is called.
 	Collection() object.Collection[T]
-	// Close is called once, after the list has been handed to the holder or abandoned.
-	Close()
+	// Close is called once, after the list has been handed to the holder or abandoned. It returns the newest version of
+	// those objects that the holder has nevertheless kept of an abandoned list, "" if there are none: the next list must
+	// not be older.
+	Close() (kept string)
 }
 
 // open is a slice of decoded objects.
@@ -57,4 +59,4 @@ func (g *open[T]) Truncate(n int) {
 }
 
 func (g *open[T]) Collection() object.Collection[T] { return object.Items[T](g.items) }
-func (g *open[T]) Close()                           {}
+func (g *open[T]) Close() (kept string)             { return "" }
