@@ -1,7 +1,6 @@
 package source
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -166,22 +165,6 @@ func (c *Codec[T]) Append(dst []byte, obj T) (out []byte, err error) {
 	return out, nil
 }
 
-// AppendReceived is like Append, for an object that a server sent as this protobuf message: it only copies the message
-// instead of encoding the object again, and is never lossy. The codec's encoding must be protobuf.
-func (c *Codec[T]) AppendReceived(dst, data []byte) []byte {
-	return append(append(dst, 0, 0), data...) // an empty kind, as in objects from sources
-}
-
-// ReceivedData returns the protobuf message in an encoding from Append or AppendReceived; nil if
-// the codec's encoding is not protobuf.
-func (c *Codec[T]) ReceivedData(encoded []byte) []byte {
-	if !c.envelope {
-		return nil
-	}
-	_, data, _ := c.open(encoded)
-	return data
-}
-
 // Diff appends to dst a patch that turns base into exactly data; both are encodings by this codec.
 // It returns false and the unchanged dst if the patch would be larger than most bytes, or if the
 // codec's encoding does not support patches.
@@ -291,12 +274,11 @@ func (c *Codec[T]) open(data []byte) (kind metav1.TypeMeta, body []byte, err err
 	if !c.envelope {
 		return kind, data, nil
 	}
-	apiVersion, rest, ok := cutPrefixed(data)
-	name, rest, more := cutPrefixed(rest)
-	if !ok || !more {
+	apiVersion, name, body, ok := codec.CutKind(data)
+	if !ok {
 		return kind, nil, fmt.Errorf("decode %v: the kind is cut off", c.typ)
 	}
-	return metav1.TypeMeta{APIVersion: string(apiVersion), Kind: string(name)}, rest, nil
+	return metav1.TypeMeta{APIVersion: string(apiVersion), Kind: string(name)}, body, nil
 }
 
 // setTypeMeta sets the kind that open returned.
@@ -304,18 +286,6 @@ func setTypeMeta(obj object.Object, kind metav1.TypeMeta) {
 	if of, ok := obj.GetObjectKind().(*metav1.TypeMeta); ok && kind != (metav1.TypeMeta{}) {
 		*of = kind
 	}
-}
-
-func appendPrefixed(dst []byte, s string) []byte {
-	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
-}
-
-func cutPrefixed(b []byte) (s, rest []byte, ok bool) {
-	n, size := binary.Uvarint(b)
-	if size <= 0 || n > uint64(len(b)-size) {
-		return nil, nil, false
-	}
-	return b[size : size+int(n)], b[size+int(n):], true
 }
 
 // message is implemented by the generated code of built-in types.
@@ -336,8 +306,7 @@ func (c *Codec[T]) useProtobuf() {
 		if !ok {
 			return nil, ErrLossy
 		}
-		dst = appendPrefixed(appendPrefixed(dst, kind.APIVersion), kind.Kind)
-		return appendMessage(dst, any(obj).(message))
+		return appendMessage(codec.AppendKind(dst, kind.APIVersion, kind.Kind), any(obj).(message))
 	}
 	c.newDecoder = func(options wire.Options) (wire.Decoder[T], error) {
 		return protobufDecoder[T](reflect.PointerTo(c.typ), options)

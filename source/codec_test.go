@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/tidings/tidings/internal/codec"
 	"github.com/tidings/tidings/internal/testseed"
 	"github.com/tidings/tidings/internal/wire/wiretest"
 	"github.com/tidings/tidings/object"
@@ -549,7 +550,7 @@ func TestCodecEncodings(t *testing.T) {
 	}
 }
 
-// TestCodecOfReceived copies the bytes that a source has received, if they are in the codec's encoding.
+// TestCodecOfReceived makes the encoding of an object from the bytes that a source has received.
 func TestCodecOfReceived(t *testing.T) {
 	p := pod("a", "x")
 	data, err := p.Marshal()
@@ -557,17 +558,14 @@ func TestCodecOfReceived(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := newCodec[*corev1.Pod](t)
-	out := c.AppendReceived([]byte("before"), data)
+	out := codec.AppendReceived([]byte("before"), data)
 	if string(out[:6]) != "before" {
 		t.Fatalf("%q", out)
 	}
 	if back, err := c.Decode(out[6:], nil); err != nil || !equalWithNil(back, p) {
 		t.Errorf("%+v, %v", back, err)
 	}
-	if got := c.ReceivedData(out[6:]); string(got) != string(data) {
-		t.Errorf("received %x, want %x", got, data)
-	}
-	if got := newCodec[*Widget](t).ReceivedData([]byte("{}")); got != nil {
-		t.Errorf("a codec of JSON has received %x", got)
+	if own, err := c.Append(nil, p); err != nil || string(own) != string(out[6:]) || string(codec.Received(own)) != string(data) {
+		t.Errorf("encoded as %x, %v, and received as %x", own, err, out[6:])
 	}
 }

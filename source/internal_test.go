@@ -258,21 +258,6 @@ func TestSameOfUnexportedFields(t *testing.T) {
 	}
 }
 
-// TestPrefixes splits length-prefixed strings, to the last byte.
-func TestPrefixes(t *testing.T) {
-	for _, tt := range []struct {
-		in, s, rest string
-		ok          bool
-	}{
-		{"\x02ab", "ab", "", true}, {"\x02abc", "ab", "c", true}, {"\x00", "", "", true}, {"\x02a", "", "", false}, {"", "", "", false}, {"\x80", "", "", false},
-		{"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01a", "", "", false},
-	} {
-		if s, rest, ok := cutPrefixed([]byte(tt.in)); string(s) != tt.s || string(rest) != tt.rest || ok != tt.ok {
-			t.Errorf("%q: %q, %q, %t", tt.in, s, rest, ok)
-		}
-	}
-}
-
 // TestUnknownContentEncoding is rejected rather than decoded.
 func TestUnknownContentEncoding(t *testing.T) {
 	for encoding, want := range map[string]bool{"": true, "zip": false} {

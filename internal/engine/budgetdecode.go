@@ -3,6 +3,7 @@ package engine
 import (
 	"slices"
 
+	"github.com/tidings/tidings/internal/codec"
 	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/store"
@@ -65,14 +66,6 @@ func (p *part[T]) keepsEncoding(e *intake.Encoded[T], was *before[T]) bool {
 	return e.Exact && p.inf.budget.hasStableEncoding() && (p.foldsSoon() || was.held.IsFolded())
 }
 
-// receivedData returns what a source received in place of an encoding of the codec; nil if the encoding is.
-func (p *part[T]) receivedData(data []byte) []byte {
-	if len(data) == 0 {
-		return nil
-	}
-	return p.inf.budget.codec.ReceivedData(data)
-}
-
 // foldsSoon reports whether the next objects are likely to be folded soon. For lists that starts
 // earlier, because they may be large.
 func (p *part[T]) foldsSoon() bool {
@@ -91,7 +84,7 @@ func (p *part[T]) decodeEncoding(e *intake.Encoded[T], was *before[T]) (r intake
 		w.bytes = getBuffer()
 	}
 	from := len(*w.bytes)
-	*w.bytes = p.inf.budget.codec.AppendReceived(*w.bytes, e.Data)
+	*w.bytes = codec.AppendReceived(*w.bytes, e.Data)
 	state := arrived[T]{batch: w.batch, encoding: store.EncodingOf(slices.Clip((*w.bytes)[from:]))}
 	var patch store.Encoding
 	if p.isListing() {
@@ -116,7 +109,7 @@ func (p *part[T]) decodeNext(
 	if o, patch, ok := was.held.DecodeNext(was.object, encoding); ok {
 		return o, patch, nil
 	}
-	o, err = e.Decode(was.object, p.receivedData(was.data))
+	o, err = e.Decode(was.object, codec.Received(was.data))
 	return o, patch, err
 }
 

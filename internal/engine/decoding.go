@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tidings/tidings/internal/codec"
 	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/reflector"
@@ -150,7 +151,7 @@ func (p *part[T]) Decode(e *intake.Encoded[T]) (r intake.Received[T], err error)
 	if p.keepsEncoding(e, &was) {
 		return p.decodeEncoding(e, &was)
 	}
-	r.Object, err = e.Decode(was.object, p.receivedData(was.data))
+	r.Object, err = e.Decode(was.object, codec.Received(was.data))
 	return r, err
 }
 
