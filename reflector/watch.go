@@ -2,28 +2,17 @@ package reflector
 
 import (
 	"context"
-	"errors"
-	"io"
 	"slices"
 	"sync/atomic"
 	"time"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
 )
 
-const (
-	// shortWatch is the age from which a watch counts as working, and its end as normal.
-	shortWatch = time.Second
-	// triesBehind is how often in a row a server may say that it has not reached the watch's version before
-	// its most recent state is requested. It usually waits for the version first, so this takes seconds.
-	triesBehind = 2
-)
-
-var errShortWatch = errors.New("the server closed the watch within a second and without anything new")
+// shortWatch is the age from which a watch counts as working, and its end as normal.
+const shortWatch = time.Second
 
 // watching is an open watch.
 type watching[T object.Object] struct {
@@ -251,98 +240,4 @@ func (r *Reflector[T]) change(b *changes[T], t object.DeltaType, ev *event[T]) {
 	b.changes = append(b.changes, intake.Change[T]{
 		Delta: object.Delta[T]{Key: key, Object: ev.Object, Type: t}, State: ev.state, Unchanged: ev.unchanged,
 	})
-}
-
-// watchEnded picks the next phase after a watch that could not be opened, or has ended.
-func (r *Reflector[T]) watchEnded(ctx context.Context, err error) {
-	w := r.stream
-	r.closeStream()
-	if ctx.Err() != nil || r.relistRequest.cause.Load() != nil {
-		return
-	}
-	now := time.Now()
-	proven, doubtful := w != nil && w.proven(now), w != nil && !w.historyConfirmed.Load()
-	silent := doubtful || now.Sub(r.status.get(&r.status.lastContact)) >= checkAfter
-	relistDue := w != nil && r.relistDue()
-	e, unconfirmed := err.(unconfirmedError)
-	stalled := err == errStalled && !relistDue
-	r.noteWatchEnd(w, stalled)
-	if stalled && w != nil {
-		r.stalled()
-	}
-	if proven {
-		r.progressed()
-		r.recovered()
-	}
-	switch {
-	case relistDue:
-		r.backOff(r.retry.spread(shortSpread), Starting, "")
-	case unconfirmed:
-		r.enter(Checking)
-		r.checkedBeside(e)
-	case w != nil && errors.Is(err, io.EOF) && proven:
-		r.noteContact()
-		next := Watching
-		if silent {
-			next = Checking
-		}
-		r.backOff(r.retry.waitForTurn(reconnectEvery), r.orRelist(next), "") // a server that shuts down ends all watches
-	case w != nil && errors.Is(err, io.EOF):
-		r.watchFailed(errShortWatch, false, false)
-	default:
-		r.watchFailed(err, w == nil || silent, proven)
-	}
-}
-
-// watchFailed chooses between resuming the watch, as long as its version is usable, and a relist.
-// After a watch that had proved to work, or if its version has expired for the first time, that
-// follows immediately. After an outage, or a long silence, the server is checked first.
-func (r *Reflector[T]) watchFailed(err error, outage, proven bool) {
-	reason := reasonOf(err)
-	next := r.phaseAfterWatch(err, reason)
-	atOnce := err == errStalled || proven && reason != TooManyRequests && !isPanic(err) || reason == Expired && !r.expired
-	r.expired = r.expired || reason == Expired
-	if next == Watching && (err == errStalled || reason == Behind || outage && (reason.transient() || reason == Unauthorized)) {
-		next = Checking
-	}
-	next = r.orRelist(next)
-	if atOnce {
-		r.failAtOnce(err, next)
-		return
-	}
-	r.fail(err, next)
-}
-
-// orRelist returns next, or Starting if that would resume a watch from no particular version, or
-// from one that proves nothing. The first kind begins with the current objects, so what was deleted
-// in between would stay in the sink.
-func (r *Reflector[T]) orRelist(next Phase) Phase {
-	if isUnset(r.last) || r.unproven() {
-		return Starting
-	}
-	return next
-}
-
-func (r *Reflector[T]) phaseAfterWatch(err error, reason Reason) Phase {
-	switch {
-	case reason == Expired, reason == NotFound, reason == WrongKind:
-		return Starting // the relist is not older than last, even if the resource did not exist in between
-	case reason == BadRequest && r.failedWatches == 0:
-		r.failedWatches++
-		r.mostRecent = true // the server may be rejecting the version
-		return Starting
-	case reason == Behind, apierrors.IsTimeout(err): // the server may have waited for the version
-		if r.failedWatches++; r.failedWatches < triesBehind {
-			return Watching
-		}
-		r.mostRecent = true
-	case !unanswered(err, reason) && reason != TooManyRequests && reason != Unauthorized:
-		if r.failedWatches++; r.failedWatches < triesInPlace {
-			return Watching
-		}
-	default:
-		return Watching
-	}
-	r.failedWatches = 0
-	return Starting
 }
