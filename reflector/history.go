@@ -112,7 +112,7 @@ func (r *Reflector[T]) comparable() bool {
 // would not show that the server was restored from a backup: one that starts at a future version is
 // silent until the new history reaches it.
 func (r *Reflector[T]) checkHistory(ctx context.Context) {
-	r.recent = ""
+	r.resuming.recent = ""
 	switch {
 	case r.comparable():
 	case r.deafness.stalled: // whether the server has anything new cannot be told without a list
@@ -151,7 +151,7 @@ func (r *Reflector[T]) checkHistory(ctx context.Context) {
 	case w.gone():
 		r.enter(Starting) // it may have been deleted, or never have existed in this history
 	default:
-		r.history, r.recent = history{}, result.ResourceVersion
+		r.history, r.resuming.recent = history{}, result.ResourceVersion
 		r.status.noteServerVersion(result.ResourceVersion)
 		if r.deafness.listDue(r.status.lead.oldest(), time.Now()) {
 			r.listDeaf()
@@ -185,14 +185,14 @@ type witness[T object.Object] struct {
 // that has been running does not need a witness: it checks soon enough to find a restored server
 // behind.
 func (r *Reflector[T]) newWitness() *witness[T] {
-	if !r.resumed || r.newest.Name == "" {
+	if !r.resuming.active || r.resuming.newest.Name == "" {
 		return &witness[T]{}
 	}
-	held, ok := r.holder.Held(r.newest)
+	held, ok := r.holder.Held(r.resuming.newest)
 	if !ok {
 		return &witness[T]{}
 	}
-	return &witness[T]{key: r.newest, held: held}
+	return &witness[T]{key: r.resuming.newest, held: held}
 }
 
 // observe is called for each object that the server has.
@@ -219,8 +219,8 @@ func (w *witness[T]) gone() bool { return w.key.Name != "" && !w.found && !w.ski
 // one. If the server cannot list a single object, the check is made without a witness.
 func (r *Reflector[T]) historyCheckFailed(err error) {
 	reason := reasonOf(err)
-	if reason == BadRequest && r.newest.Name != "" {
-		r.newest = object.Key{}
+	if reason == BadRequest && r.resuming.newest.Name != "" {
+		r.resuming.newest = object.Key{}
 		return // staying in Checking
 	}
 	again := reason.transient() || reason == Unauthorized || isPanic(err)

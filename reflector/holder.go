@@ -75,26 +75,26 @@ func (r *Reflector[T]) callWatch(
 // read waits for the next events, which are valid until release. It turns a panic in the source into an error.
 func (r *Reflector[T]) read() (batch []event[T], err error) {
 	defer r.status.recoverSource(&err)
-	r.buf = r.buf[:0]
+	r.inbox.events = r.inbox.events[:0]
 	if stream, ok := r.stream.Stream.(decodedStream[T]); ok && r.decoding != nil {
-		err = stream.NextDecoded(r.arrived)
+		err = stream.NextDecoded(r.inbox.arrived)
 	} else {
-		r.plain, err = r.stream.Next(r.plain[:0])
-		for i := range r.plain {
-			r.buf = append(r.buf, event[T]{Event: r.plain[i]})
+		r.inbox.plain, err = r.stream.Next(r.inbox.plain[:0])
+		for i := range r.inbox.plain {
+			r.inbox.events = append(r.inbox.events, event[T]{Event: r.inbox.plain[i]})
 		}
-		clear(r.plain)
+		clear(r.inbox.plain)
 	}
 	if err != nil {
 		err = r.stream.explain(err)
 	}
-	return r.buf, err
+	return r.inbox.events, err
 }
 
 // eventArrived adds an event to those that read returns.
 func (r *Reflector[T]) eventArrived(e source.Event[T], of intake.Received[T]) {
-	r.buf = append(r.buf, event[T]{Event: e, state: of.State, unchanged: of.Unchanged})
+	r.inbox.events = append(r.inbox.events, event[T]{Event: e, state: of.State, unchanged: of.Unchanged})
 }
 
 // release clears the buffers, so that they do not keep objects in memory.
-func (r *Reflector[T]) release() { clear(r.buf) }
+func (r *Reflector[T]) release() { clear(r.inbox.events) }

@@ -380,7 +380,7 @@ func (r *Reflector[T]) replace(version string) {
 	if r.listMethod.tryLists {
 		r.fallBack()
 	}
-	r.mostRecent, r.history, r.resumed = false, history{}, false
+	r.mostRecent, r.history, r.resuming.active = false, history{}, false
 	r.listMethod.unfinished, r.listMethod.forbidden, r.listMethod.next = 0, 0, false
 	r.deafness.listed()
 	r.numbering.strangers = nil

@@ -67,15 +67,9 @@ type Reflector[T object.Object] struct {
 	retry    retry       // how long to wait before a request
 	logged   logThrottle // what was logged, and when
 
-	phase Phase
-	// resume makes Starting ask the holder where to continue.
-	resume bool
-	// resumed is set from then on until the sink gets a list. newest is Contents.Newest, recent the
-	// server's version at the last check.
-	resumed bool
-	newest  object.Key
-	recent  string
-	pause   pause
+	phase    Phase
+	resuming resuming
+	pause    pause
 
 	// last is the newest version seen. It only goes back if the server's history was rewritten. If versions
 	// cannot be compared, it is the last one seen.
@@ -100,11 +94,23 @@ type Reflector[T object.Object] struct {
 	skipped skipped[T]
 	list    list[T]      // what has been gathered in WatchListing or Listing
 	stream  *watching[T] // open in WatchListing and Watching; nil if it has yet to be opened
-	// buf has the events of a batch. Those of a source that decodes by itself come through plain.
-	buf     []event[T]
-	plain   []source.Event[T]
+	inbox   inbox[T]
+}
+
+// resuming is what the holder had before the reflector began.
+type resuming struct {
+	// due makes Starting ask the holder for it. active is set from then on until the holder gets a list.
+	due, active bool
+	newest      object.Key // Contents.Newest
+	recent      string     // the server's version at the last check
+}
+
+// inbox is what a watch has brought together. Its room is kept for the next batch.
+type inbox[T object.Object] struct {
+	events  []event[T]
+	plain   []source.Event[T]                         // through which those of a source that decodes by itself come
 	arrived func(source.Event[T], intake.Received[T]) // eventArrived
-	changes []intake.Change[T]                        // of the batch that is being delivered
+	changes []intake.Change[T]                        // for the holder
 }
 
 // pause is the wait of BackingOff.
@@ -129,13 +135,13 @@ func NewHolding[T object.Object](opts Options[T], holder intake.Holder[T]) (*Ref
 		return nil, err
 	}
 	r := &Reflector[T]{
-		opts: opts, holder: holder, resume: true,
+		opts: opts, holder: holder, resuming: resuming{due: true},
 		retry: newRetry(opts.Backoff, opts.Peers, rand.New(rand.NewPCG(opts.Seed, 0))),
 	}
 	if src, ok := opts.Source.(decodingSource[T]); ok && src.Self() == any(opts.Source) {
 		r.decoding = src
 	}
-	r.arrived = r.eventArrived
+	r.inbox.arrived = r.eventArrived
 	r.list = list[T]{gather: holder.Gather, kept: r.advance, isStranger: r.isListed}
 	r.status.epoch = time.Now()
 	r.status.paged.Store(opts.DisableWatchList)
@@ -200,7 +206,7 @@ func (r *Reflector[T]) Step(ctx context.Context) error {
 
 // start picks how to get the collection.
 func (r *Reflector[T]) start(ctx context.Context) {
-	if r.resume && !r.askResume(ctx) {
+	if r.resuming.due && !r.askResume(ctx) {
 		return
 	}
 	if r.status.lists.Load() > 0 && !r.listMethod.tryLists {
@@ -234,12 +240,12 @@ func (r *Reflector[T]) askResume(ctx context.Context) (list bool) {
 	case err != nil:
 		r.fail(err, Starting)
 	case isUnset(held.ResourceVersion):
-		r.resume, list = false, true
+		r.resuming.due, list = false, true
 	case held.List:
-		r.resume, list = false, true
+		r.resuming.due, list = false, true
 		r.advance(held.ResourceVersion)
 	default:
-		r.resume, r.resumed, r.newest = false, true, held.Newest
+		r.resuming.due, r.resuming.active, r.resuming.newest = false, true, held.Newest
 		r.advance(held.ResourceVersion)
 		r.enter(Checking)
 	}

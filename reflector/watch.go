@@ -132,8 +132,8 @@ func (r *Reflector[T]) openWatch(ctx context.Context) {
 		return
 	}
 	r.synced()
-	if r.resumed {
-		r.holder.OnResume(r.stream.ctx, r.recent)
+	if r.resuming.active {
+		r.holder.OnResume(r.stream.ctx, r.resuming.recent)
 	}
 	switch {
 	case r.failedWatches == 0:
@@ -153,7 +153,7 @@ func (r *Reflector[T]) deliver(batch []event[T]) {
 		r.stream.historyConfirmed.Store(true)
 	}
 	r.extendWatch(batch)
-	b := changes[T]{version: r.last, changes: slices.Grow(r.changes[:0], len(batch))}
+	b := changes[T]{version: r.last, changes: slices.Grow(r.inbox.changes[:0], len(batch))}
 	for i := range batch {
 		r.translate(&b, &batch[i])
 	}
@@ -189,9 +189,9 @@ const maxKeptChanges = 64
 
 // keepRoom keeps the room of delivered changes for the next ones.
 func (r *Reflector[T]) keepRoom(delivered []intake.Change[T]) {
-	if r.changes = nil; cap(delivered) <= maxKeptChanges {
+	if r.inbox.changes = nil; cap(delivered) <= maxKeptChanges {
 		clear(delivered)
-		r.changes = delivered
+		r.inbox.changes = delivered
 	}
 }
 
