@@ -54,24 +54,13 @@ type decoder struct {
 	arena    *arena   // set while an object is decoded
 	stats    wire.Stats
 	small    smallValues
-	// plain is set while an irregular object is decoded.
-	plain bool
-	// patching is set while a patch is applied to a decoded base, from which the object gets its shared parts.
-	patching bool
-	digits   patch.Scratch
-	// noDefer is above 0 while decoding a value that goes into the table or into a map: nothing may be deferred then.
-	noDefer int
-	// keepsBytes says that the object's own strings point into the bytes being decoded. tableDepth
-	// is above 0 while decoding a value that goes into the table; its strings do not.
-	keepsBytes bool
-	// inPlace says that the bytes will not change any more, so that no copy of them is needed.
-	inPlace    bool
-	tableDepth int
+	mode
+	digits patch.Scratch
 	// cost is the memory allocated for values since the innermost value for the table was begun.
 	cost int
 	// allowance is the memory that values of the object may still take.
 	allowance int
-	depth     int
+	depth     int // of the message being decoded; errors leave it as it is, since each object begins at 0
 	unchecked int // objects decoded since the last recheck
 	// versions is nil if objects have no uid or nothing is shared.
 	versions *versions
@@ -252,9 +241,9 @@ func (d *decoder) release() {
 // attempt decodes data. old is the version to reuse parts of, or nil, and was its encoding, or nil.
 func (d *decoder) attempt(data []byte, old unsafe.Pointer, was []byte, plain bool) (p unsafe.Pointer, err error) {
 	d.arena.reset()
-	d.plain, d.noDefer, d.tableDepth, d.depth, d.cost = plain, 0, 0, 0, 0
-	d.allowance = wire.Allowance(len(data))
-	if d.keepsBytes = d.opts.KeepBytes && !plain && (len(data) <= maxKept || d.inPlace); d.keepsBytes && !d.inPlace {
+	d.begin(plain, d.opts.KeepBytes && !plain && (len(data) <= maxKept || d.inPlace))
+	d.depth, d.cost, d.allowance = 0, 0, wire.Allowance(len(data))
+	if d.keepsBytes && !d.inPlace {
 		data = bytes.Clone(data)
 	}
 	d.sameSpec = d.sameSpec && !plain
@@ -295,22 +284,6 @@ func (d *decoder) takeCorrupted() []string {
 	d.stats.Corrupted += uint64(len(fields))
 	return fields
 }
-
-// maxKept is the largest encoding that strings may point into: it lives as long as any of the strings is referenced.
-const maxKept = 32 << 10
-
-// aliasesInput reports whether the strings of the value being decoded point into its encoding. They
-// never overlap: bytes where they might are decoded in plain mode, which copies strings.
-func (d *decoder) aliasesInput() bool { return d.keepsBytes && d.tableDepth == 0 }
-
-// canDefer reports whether parts of the value being decoded may be deferred to the arena.
-func (d *decoder) canDefer() bool { return d.noDefer == 0 && !d.plain && !d.opts.NoSharing }
-
-// shares reports whether values are looked up.
-func (d *decoder) shares() bool { return d.table != nil && !d.plain && !d.patching }
-
-// sharesValues reports whether strings and values held in place are looked up.
-func (d *decoder) sharesValues() bool { return d.shares() && !d.opts.KeepBytes }
 
 // Stats implements wire.Decoder. It waits for a running Decode. In Fields, "spec.containers" counts whole lists and
 // "spec.containers[]" single elements; a part is looked up only if the part around it was not found.

@@ -110,8 +110,8 @@ func (d *decoder) patched(base unsafe.Pointer, p []byte, of sibling) (unsafe.Poi
 	d.arena = arenas.Get().(*arena)
 	defer d.release()
 	d.arena.reset()
-	d.plain, d.noDefer, d.tableDepth, d.depth, d.cost, d.keepsBytes = false, 0, 0, 0, 0, false
-	d.allowance = wire.Allowance(len(p)) + patchRoom
+	d.begin(false, false)
+	d.depth, d.cost, d.allowance = 0, 0, wire.Allowance(len(p))+patchRoom
 	d.patching, d.sameSpec = true, false
 	defer func() { d.patching = false }()
 	r, _ := patch.NewReader(p)
