@@ -10,15 +10,15 @@ import (
 )
 
 // beginning is how a part gets its first state, and how far that has got. It is over once the store has everything that
-// the server had when the part asked for it. Until then handlers may know some of the part's objects already: those of
-// another part that had them, of a first list that was not completed, or of a file.
+// the server had when the part asked for it. Until then handlers may know some of the part's objects already: those
+// that another part had, those of a first list that was not completed, or those of a file.
 //
-//	            ┌───────────────────────────────────────── list ─┐
-//	inherit ──► ├─ keepPartial: of an incomplete list ──── list ─┼─► end
-//	            └─ resumeFrom: of a file ─ list, or caught up ───┘
+//	           ┌─ ① a list ─────────────────────────────────────────────────────┐
+//	inherit ──►├─ ② an incomplete list: keepPartial, then another list ─────────┼──► end
+//	           └─ ③ a file: resumeFrom, then the watch catches up, or a list ───┘
 //
-// Every object of the first state is an initial one for the handlers. What a list must not be older than is the floor
-// until the beginning is over, and the store's version after that.
+// All objects of the first state are initial ones for the handlers. Until the beginning is over, no list must be older
+// than the floor; after that, none must be older than the store.
 type beginning struct {
 	done atomic.Bool // written under Informer.apply
 
