@@ -22,8 +22,9 @@ type hooked[T object.Object] struct {
 
 // NewHooked is New for a sink with hooks.
 func NewHooked[T object.Object](opts Options[T], hooks Hooks[T]) (*Reflector[T], error) {
-	return NewHolding(opts, hooked[T]{intake.Open[T]{Previous: intake.Previous[T](opts.Previous), Sink: opts.Sink},
-		hooks})
+	open := intake.Open[T]{Previous: intake.Previous[T](opts.Previous), Sink: opts.Sink}
+	opts.Sink = intake.AsSink[T]{Holder: hooked[T]{open, hooks}}
+	return New(opts)
 }
 
 func (h hooked[T]) Resume(ctx context.Context) (intake.Contents, error) {

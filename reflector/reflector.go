@@ -125,15 +125,11 @@ func New[T object.Object](opts Options[T]) (*Reflector[T], error) {
 	if opts.Sink == nil {
 		return nil, errors.New("reflector: Options.Sink is missing")
 	}
-	return NewHolding(opts, intake.Open[T]{Previous: intake.Previous[T](opts.Previous), Sink: opts.Sink})
-}
-
-// NewHolding is New for this module's engine: the holder takes the place of Options.Sink. Options.Previous must be set.
-func NewHolding[T object.Object](opts Options[T], holder intake.Holder[T]) (*Reflector[T], error) {
 	opts, err := opts.withDefaults()
 	if err != nil {
 		return nil, err
 	}
+	holder := intake.HolderOf[T](opts.Sink, intake.Previous[T](opts.Previous))
 	r := &Reflector[T]{
 		opts: opts, holder: holder, resuming: resuming{due: true},
 		retry: newRetry(opts.Backoff, opts.Peers, rand.New(rand.NewPCG(opts.Seed, 0))),

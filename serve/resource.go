@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/internal/protocol"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/reflector"
@@ -75,11 +76,10 @@ func (r *resource) follow(ctx context.Context, found *foundResource, client *sou
 			Source: src, Sink: r.collection, Previous: r.collection.held, Resource: found.GroupVersionResource, Name: r.name, Logger: r.logger,
 			OnError: r.noteError,
 		}
-		if r.saved == nil {
-			found.reflector, err = reflector.New(options)
-		} else {
-			found.reflector, err = reflector.NewHolding(options, r.saved.holder(r.collection, found))
+		if r.saved != nil {
+			options.Sink = intake.AsSink[*source.Raw]{Holder: r.saved.holder(r.collection, found)}
 		}
+		found.reflector, err = reflector.New(options)
 	}
 	if err != nil {
 		r.logger.ErrorContext(ctx, "cannot be served", "resource", r.name, "error", err)

@@ -80,15 +80,16 @@ func (inf *Informer[T]) newPart(namespace string) (*part[T], error) {
 		name = fmt.Sprintf("%s in namespace %q", name, namespace)
 	}
 	opts := reflector.Options[T]{
-		Name: name, Resource: inf.cfg.Resource, Source: src, Previous: p.previous, NoSharing: p.transform.isSet(),
-		Logger: inf.cfg.Logger, OnError: p.onError, DisableWatchList: inf.cfg.NoWatchList, Backoff: inf.cfg.Backoff,
-		PageSize: inf.cfg.PageSize, Seed: inf.partSeed(), Peers: inf.cfg.Peers,
+		Name: name, Resource: inf.cfg.Resource, Source: src, Sink: intake.AsSink[T]{Holder: p},
+		Previous: p.previous, NoSharing: p.transform.isSet(), Logger: inf.cfg.Logger, OnError: p.onError,
+		DisableWatchList: inf.cfg.NoWatchList, Backoff: inf.cfg.Backoff, PageSize: inf.cfg.PageSize, Seed: inf.partSeed(),
+		Peers: inf.cfg.Peers,
 	}
 	if s, ok := src.(interface{ Unnumbered() bool }); ok && s.Unnumbered() {
 		p.healing.useless = true
 		p.deletions.turnOffForever()
 	}
-	if p.reflector, err = reflector.NewHolding(opts, p); err != nil {
+	if p.reflector, err = reflector.New(opts); err != nil {
 		return nil, err
 	}
 	p.ctx, p.cancel = context.WithCancel(withValues{inf.life, inf.values})

@@ -110,3 +110,34 @@ func TestIdentityOfWhatIsReceived(t *testing.T) {
 		}
 	}
 }
+
+// deltas is a sink that keeps what it was told.
+type deltas struct {
+	added   []object.Delta[thing]
+	version string
+}
+
+func (d *deltas) Add(added []object.Delta[thing], version string) {
+	d.added, d.version = added, version
+}
+
+func (d *deltas) Replace(objects object.Collection[thing], version string) {
+	d.added, d.version = make([]object.Delta[thing], objects.Len()), version
+}
+
+// TestHolderAsSink: the sink made of a holder hands on everything, and the holder is found in it.
+func TestHolderAsSink(t *testing.T) {
+	var told deltas
+	sink := AsSink[thing]{HolderOf[thing](&told, nil)}
+	if found, ok := HolderOf[thing](sink, nil).(Open[thing]); !ok || found.Sink != Sink[thing](&told) {
+		t.Errorf("the holder is not found in the sink made of it: %+v", found)
+	}
+	o := named("a", "5")
+	sink.Add([]object.Delta[thing]{{Type: object.Added, Key: object.KeyOf(o), Object: o}}, "6")
+	if len(told.added) != 1 || told.added[0].Object != o || told.added[0].Type != object.Added || told.version != "6" {
+		t.Errorf("told of %+v at %s", told.added, told.version)
+	}
+	if sink.Replace(object.Items[thing]{o, o}, "7"); len(told.added) != 2 || told.version != "7" {
+		t.Errorf("told of %d objects at %s", len(told.added), told.version)
+	}
+}

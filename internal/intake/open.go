@@ -12,6 +12,27 @@ type Sink[T object.Object] interface {
 	Replace(objects object.Collection[T], resourceVersion string)
 }
 
+// AsSink makes a Sink of a Holder. A reflector uses the Holder itself.
+type AsSink[T object.Object] struct{ Holder[T] }
+
+// Add implements Sink.
+func (s AsSink[T]) Add(deltas []object.Delta[T], version string) {
+	changes := make([]Change[T], len(deltas))
+	for i := range deltas {
+		changes[i].Delta = deltas[i]
+	}
+	s.Change(changes, version)
+}
+
+// HolderOf returns the Holder that AsSink made a sink of, or else an Open one that reuses the objects that previous
+// returns.
+func HolderOf[T object.Object](sink Sink[T], previous Previous[T]) Holder[T] {
+	if s, ok := sink.(AsSink[T]); ok {
+		return s.Holder
+	}
+	return Open[T]{Previous: previous, Sink: sink}
+}
+
 // Open is the Holder of a Sink that keeps objects open. It begins with nothing; who has something already embeds it and
 // has a Resume of his own.
 type Open[T object.Object] struct {
