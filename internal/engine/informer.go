@@ -180,9 +180,7 @@ func (inf *Informer[T]) Start(ctx context.Context) error {
 		inf.wg.Go(s.run)
 	}
 	inf.changeParts(parts, func(*part[T]) bool { return false })
-	if inf.files != nil {
-		inf.wg.Go(inf.files.run)
-	}
+	inf.files.start()
 	return nil
 }
 
@@ -247,8 +245,8 @@ func (inf *Informer[T]) endings() []usercode.Ending {
 		ends = append(ends, usercode.Ending{Done: p.done, By: &p.caller})
 	}
 	started := len(inf.currentParts()) > 0
-	if started && inf.files != nil {
-		ends = append(ends, usercode.Ending{Done: inf.files.done, By: &inf.files.caller})
+	if started {
+		ends = append(ends, inf.files.endings()...)
 	}
 	if started && inf.reports != nil {
 		ends = append(ends, inf.reports.Ending())

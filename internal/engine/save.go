@@ -17,6 +17,7 @@ import (
 
 	"github.com/tidings/tidings/internal/fold"
 	"github.com/tidings/tidings/internal/fold/file"
+	"github.com/tidings/tidings/internal/usercode"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/reflector"
 	"github.com/tidings/tidings/store"
@@ -45,6 +46,21 @@ var (
 	errUntransformed = errors.New("not saved any more: a transform failed, so there are objects as the server has them")
 	errWrittenTo     = errors.New("not saved any more: somebody wrote to cached objects, so they may not be what the server has")
 )
+
+// start runs the saving on its own goroutine. f may be nil.
+func (f *files[T]) start() {
+	if f != nil {
+		f.inf.wg.Go(f.run)
+	}
+}
+
+// endings returns the end of that goroutine. f may be nil.
+func (f *files[T]) endings() []usercode.Ending {
+	if f == nil {
+		return nil
+	}
+	return []usercode.Ending{{Done: f.done, By: &f.caller}}
+}
 
 // run saves the parts periodically, and when the informer ends.
 func (f *files[T]) run() {
