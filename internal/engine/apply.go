@@ -91,7 +91,7 @@ func (inf *Informer[T]) applyList(p *part[T], objects object.Collection[T], vers
 		txn.Silence()
 	}
 	if rewritten = p.isOlder(version, before) || rewritten; rewritten {
-		defer p.file.invalidate()
+		defer p.file.invalidate() // after the commit: what a save read before that is of the old history
 	}
 	notes := txn.Replace(p.namespace, objects, version, rewritten)
 	if key, ok := txn.Contradicted(); ok {
@@ -112,7 +112,7 @@ func (inf *Informer[T]) applyList(p *part[T], objects object.Collection[T], vers
 		p.markInitial(notes)
 		inf.push(inf.subscriptions(), notes, version)
 	}
-	p.begun()
+	p.begun() // after the objects, since it marks in the queues that they are all there
 }
 
 // markInitial marks added objects as part of the initial list, while the part begins.
