@@ -38,6 +38,7 @@ type tailFlags struct {
 	withApplied bool
 	withObjects bool
 	record      string
+	timeout     string // the name of the flag for Options.Timeout
 	filter      filter.Flags
 	options     tail.Options
 }
@@ -119,10 +120,13 @@ func (f *tailFlags) bind(cmd *cobra.Command) {
 	f.bindOutput(set)
 	set.BoolP("watch", "w", true, "tail always watches; for those who type it out of habit")
 	_ = set.MarkHidden("watch") // it exists
-	set.DurationVar(&f.options.Idle, "until-idle", 0, "stop when there has been no change for this long")
-	set.DurationVar(&f.options.Timeout, "timeout", 0, "stop after this long; an error if --count has not been reached or not everything has synced")
-	set.BoolVar(&f.options.ExitAfterSync, "exit-after-sync", false, "stop when the current objects are known; with --show-initial, this is a list")
-	set.StringVar(&f.record, "record", "", "also record what the server sends in this new file, without the values of Secrets, for tidings replay")
+	f.bindIdle(set)
+	f.bindTimeout(set, "timeout",
+		"stop after this long; an error if --count has not been reached or not everything has synced")
+	set.BoolVar(&f.options.ExitAfterSync, "exit-after-sync", false,
+		"stop when the current objects are known; with --show-initial, this is a list")
+	set.StringVar(&f.record, "record", "",
+		"also record what the server sends in this new file, without the values of Secrets, for tidings replay")
 	f.cluster.Bind(set)
 }
 
@@ -133,11 +137,39 @@ func (f *tailFlags) bindOutput(set *pflag.FlagSet) {
 	set.IntVar(&f.options.Count, "count", 0, "stop after this many changes")
 	set.BoolVar(&f.options.Initial, "show-initial", false, "also show the objects that exist at the start")
 	set.BoolVar(&f.withManaged, "show-managed-fields", false, "also show changes of metadata.managedFields")
-	set.BoolVar(&f.withApplied, "show-last-applied", false, "also show changes of kubectl's last-applied-configuration annotation")
+	set.BoolVar(&f.withApplied, "show-last-applied", false,
+		"also show changes of kubectl's last-applied-configuration annotation")
 	set.BoolVar(&f.withObjects, "show-objects", false, "with -o json, include the whole object in each line")
-	set.IntVar(&f.maxChanges, "max-changes", 30, "maximum number of changed fields to show of one change; the others are counted (0 = all)")
-	set.IntVar(&f.maxValue, "max-value", 200, "maximum number of bytes to show of one value; the length of a longer one is shown (0 = all)")
-	set.BoolVar(&f.noColor, "no-color", false, "no colors; the default if the output is not a terminal or NO_COLOR is set")
+	f.bindLimits(set, 30, 200)
+}
+
+// bindLimits binds the flags that limit what is shown of a change, with their defaults, and its colors.
+func (f *tailFlags) bindLimits(set *pflag.FlagSet, changes, value int) {
+	set.IntVar(&f.maxChanges, "max-changes", changes,
+		"maximum number of changed fields to show of one change; the others are counted (0 = all)")
+	set.IntVar(&f.maxValue, "max-value", value,
+		"maximum number of bytes to show of one value; a longer one is cut (0 = all)")
+	set.BoolVar(&f.noColor, "no-color", false,
+		"no colors; the default if the output is not a terminal or NO_COLOR is set")
+}
+
+// bindIdle binds the flag that ends the command when nothing changes.
+func (f *tailFlags) bindIdle(set *pflag.FlagSet) {
+	set.DurationVar(&f.options.Idle, "until-idle", 0, "stop when there has been no change for this long")
+}
+
+// bindTimeout binds the flag that ends the command, under its name there; see limit.
+func (f *tailFlags) bindTimeout(set *pflag.FlagSet, name, usage string) {
+	f.timeout = name
+	set.DurationVar(&f.options.Timeout, name, 0, usage)
+}
+
+// limit returns a context that ends with the timeout.
+func (f *tailFlags) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	if f.options.Timeout == 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeoutCause(ctx, f.options.Timeout, tail.ErrTimeout)
 }
 
 // run follows the resources that args name.
@@ -149,12 +181,8 @@ func (f *tailFlags) run(cmd *cobra.Command, args []string) error {
 	if f.record == "" && cmd.Flags().Changed("record") {
 		return cli.Usage(errors.New(`--record "": name a new file`)) // otherwise nothing would be recorded, and nothing would say so
 	}
-	ctx := cmd.Context()
-	if opts.Timeout > 0 {
-		var stop context.CancelFunc
-		ctx, stop = context.WithTimeoutCause(ctx, opts.Timeout, tail.ErrTimeout)
-		defer stop()
-	}
+	ctx, stop := f.limit(cmd.Context())
+	defer stop()
 	if stdin := cmd.InOrStdin(); f.output == "text" && cli.OnTerminal(stdin, cmd.OutOrStdout(), cmd.ErrOrStderr()) {
 		opts.Keyboard = func(ctx context.Context) (*cli.Keyboard, error) { return cli.OpenKeyboard(ctx, stdin) }
 		opts.News.States = true // a condition may be typed later
@@ -198,7 +226,7 @@ func notNegative[V int | float32 | time.Duration](flag string, value V) error {
 func (f *tailFlags) complete(stdout, stderr io.Writer) (tail.Options, error) {
 	opts := f.options
 	if err := cmp.Or(
-		notNegative("count", opts.Count), notNegative("until-idle", opts.Idle), notNegative("timeout", opts.Timeout),
+		notNegative("count", opts.Count), notNegative("until-idle", opts.Idle), notNegative(f.timeout, opts.Timeout),
 		notNegative("max-changes", f.maxChanges), notNegative("max-value", f.maxValue),
 	); err != nil {
 		return opts, err
@@ -212,7 +240,10 @@ func (f *tailFlags) complete(stdout, stderr io.Writer) (tail.Options, error) {
 	if f.withObjects && f.output != "json" {
 		return opts, errors.New("--show-objects requires -o json")
 	}
-	opts.News = news.Options{Diff: diff.Options{ManagedFields: f.withManaged, LastApplied: f.withApplied}, Objects: f.withObjects, States: f.filter.Where != ""}
+	opts.News = news.Options{
+		Diff:    diff.Options{ManagedFields: f.withManaged, LastApplied: f.withApplied},
+		Objects: f.withObjects, States: f.filter.Where != "",
+	}
 	limits := news.Limits{Changes: f.maxChanges, Value: f.maxValue}
 	plain := news.Text{Limits: limits}
 	var err error

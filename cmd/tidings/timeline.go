@@ -70,11 +70,9 @@ func (f *timelineFlags) bind(cmd *cobra.Command) {
 	set.BoolVar(&f.tree, "tree", false, "also what it owns and what owns it, and their events")
 	set.StringSliceVar(&f.kinds, "with", nil, "with --tree, the resources to look at (default replicasets, pods, events and others of the usual owners)")
 	set.StringVar(&f.from, "from", "", "read this `recording` instead of following the cluster")
-	set.DurationVar(&f.options.Idle, "until-idle", 0, "stop when there has been no change for this long")
-	set.DurationVar(&f.options.Timeout, "for", 0, "stop after this long")
-	set.IntVar(&f.maxChanges, "max-changes", 6, "maximum number of changed fields to show of one change (0 = all)")
-	set.IntVar(&f.maxValue, "max-value", 80, "maximum number of bytes to show of one value (0 = all)")
-	set.BoolVar(&f.noColor, "no-color", false, "no colors; the default if the output is not a terminal or NO_COLOR is set")
+	f.bindIdle(set)
+	f.bindTimeout(set, "for", "stop after this long (default: until interrupted)")
+	f.bindLimits(set, 6, 80)
 	f.cluster.Bind(set)
 }
 
@@ -131,12 +129,8 @@ func (f *timelineFlags) replay(cmd *cobra.Command, args []string, opts tail.Opti
 
 // followTree follows the cluster from now on.
 func (f *timelineFlags) followTree(cmd *cobra.Command, args []string, opts tail.Options) error {
-	ctx := cmd.Context()
-	if opts.Timeout > 0 {
-		var stop context.CancelFunc
-		ctx, stop = context.WithTimeoutCause(ctx, opts.Timeout, tail.ErrTimeout)
-		defer stop()
-	}
+	ctx, stop := f.limit(cmd.Context())
+	defer stop()
 	screen := cli.NewScreen(cmd.OutOrStdout(), cmd.ErrOrStderr())
 	return screen.End(f.followOn(ctx, cmd, screen, opts, args), closeGrace)
 }

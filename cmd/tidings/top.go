@@ -69,7 +69,7 @@ func (f *topFlags) bind(cmd *cobra.Command) {
 	set.StringVar(&f.by, "by", "object", "what to count by: object, kind, manager or namespace")
 	set.StringVar(&f.sort, "sort", "writes", "column to sort by: "+strings.Join(top.Columns(), ", "))
 	set.IntVar(&f.rows, "rows", 20, "maximum number of rows of a group")
-	set.DurationVar(&f.options.Timeout, "for", 0, "stop after this long (default: until interrupted)")
+	f.bindTimeout(set, "for", "stop after this long (default: until interrupted)")
 	set.StringVarP(&f.format, "output", "o", "text", "text or json (all groups, at the end)")
 	f.cluster.Bind(set)
 }
@@ -95,12 +95,8 @@ func (f *topFlags) run(cmd *cobra.Command, args []string) error {
 	}
 	counter := top.New(time.Now())
 	opts.Printer = counter
-	ctx := cmd.Context()
-	if opts.Timeout > 0 {
-		var stop context.CancelFunc
-		ctx, stop = context.WithTimeoutCause(ctx, opts.Timeout, tail.ErrTimeout)
-		defer stop()
-	}
+	ctx, stop := f.limit(cmd.Context())
+	defer stop()
 	if f.fullScreen(stdout) {
 		if err := f.interact(ctx, cmd, opts, args, counter); err != nil {
 			return err
