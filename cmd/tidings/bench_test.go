@@ -4,9 +4,13 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -14,8 +18,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/tidings/tidings/internal/wire/wiretest"
+	"github.com/tidings/tidings/source"
+	"github.com/tidings/tidings/source/recording"
 )
 
 // BenchmarkThousandChanges measures which part of a core a command takes that follows a thousand changes a second, each
@@ -46,6 +53,75 @@ func BenchmarkThousandChanges(b *testing.B) {
 			x.press("\x03")
 			x.ends()
 		})
+	}
+}
+
+// BenchmarkDiff measures how much memory a comparison of two moments of a recording takes ("peak-MB", of the command's
+// process) and how much CPU time: of 1000 pods, whose status changes 20 times in between.
+func BenchmarkDiff(b *testing.B) {
+	file := filepath.Join(b.TempDir(), "pods.tidings")
+	recordPods(b, file, 20)
+	var peak int64
+	var busy time.Duration
+	n := 0
+	for b.Loop() {
+		n++
+		cmd := exec.Command("tidings", "diff", file, "--at", "start")
+		if text, err := cmd.CombinedOutput(); err != nil || bytes.Count(text, []byte("MODIFIED")) != 1000 {
+			b.Fatalf("%v: %.1000s", err, text)
+		}
+		peak = max(peak, cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss)
+		busy += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	}
+	b.ReportMetric(float64(peak)/1024, "peak-MB")
+	b.ReportMetric(busy.Seconds()/float64(n), "cpu-s/op")
+}
+
+// recordPods records how the status of 1000 pods changes.
+func recordPods(b *testing.B, file string, times int) {
+	b.Helper()
+	recorder, err := recording.Create(file, recording.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	pods := wiretest.Pods(1000, 1)
+	changes := watch.NewFakeWithChanSize(times*len(pods), false)
+	src := recording.Record(recorder, source.ListerWatcher[*corev1.Pod](source.Funcs[*corev1.Pod]{
+		ListFunc: func(_ context.Context, _ source.ListOptions[*corev1.Pod], each func(*corev1.Pod) error) (
+			source.ListResult, error,
+		) {
+			for i, pod := range pods {
+				pod.ResourceVersion = fmt.Sprint(i + 1)
+				if err := each(pod.DeepCopy()); err != nil {
+					return source.ListResult{}, err
+				}
+			}
+			return source.ListResult{ResourceVersion: fmt.Sprint(len(pods))}, nil
+		},
+		WatchFunc: func(ctx context.Context, _ source.WatchOptions[*corev1.Pod]) (source.Stream[*corev1.Pod], error) {
+			return source.NewStream[*corev1.Pod](ctx, changes), nil
+		},
+	}), source.Scope{Resource: corev1.SchemeGroupVersion.WithResource("pods")})
+	ignore := func(*corev1.Pod) error { return nil }
+	if _, err := src.List(b.Context(), source.ListOptions[*corev1.Pod]{}, ignore); err != nil {
+		b.Fatal(err)
+	}
+	stream, err := src.Watch(b.Context(), source.WatchOptions[*corev1.Pod]{ResourceVersion: fmt.Sprint(len(pods))})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for n := range times * len(pods) {
+		pod := pods[n%len(pods)]
+		pod.ResourceVersion = fmt.Sprint(len(pods) + n + 1)
+		pod.Status.Message = fmt.Sprint("probe ", n)
+		changes.Modify(pod.DeepCopy())
+	}
+	changes.Stop()
+	for err == nil {
+		_, err = stream.Next(nil)
+	}
+	if err := recorder.Close(); err != nil {
+		b.Fatal(err)
 	}
 }
 

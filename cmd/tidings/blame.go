@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,6 +17,7 @@ import (
 	"github.com/tidings/tidings/cmd/tidings/internal/blame"
 	"github.com/tidings/tidings/cmd/tidings/internal/cli"
 	"github.com/tidings/tidings/cmd/tidings/internal/kube"
+	"github.com/tidings/tidings/cmd/tidings/internal/moments"
 	"github.com/tidings/tidings/cmd/tidings/internal/resources"
 	"github.com/tidings/tidings/internal/redact"
 	"github.com/tidings/tidings/source/recording"
@@ -25,22 +28,28 @@ type blameFlags struct {
 	cluster    kube.Flags
 	namespaces kube.Namespaces
 	from       string
+	at         string
 }
 
 const blameExamples = `  # who set each field of a deployment
   tidings blame deploy/web -n shop
 
   # the same at the end of a recording, with its changes, and the values before
-  tidings blame deploy/web --from shop.tidings`
+  tidings blame deploy/web --from shop.tidings
+
+  # as it was at 10:02, with what had changed until then
+  tidings blame deploy/web --from shop.tidings --at 10:02`
 
 func newBlame() *cobra.Command {
 	var f blameFlags
 	cmd := &cobra.Command{
 		Use:   "blame RESOURCE/NAME",
 		Short: "Show who set each field of an object, and when",
-		Long: `blame shows an object field by field, each with the field managers that own it and the time since they last wrote. With
-a recording (--from) it shows the object's last state there, and for each field that changed when that was, by whom, and
-what was there before.
+		Long: `blame shows an object field by field, each with the field managers that own it and the time since they last
+wrote. With a recording (--from) it shows the object's last state there, or that at a moment of it (--at), and for each
+field that had changed until then when that was, by whom, and what was there before.
+
+A moment is a time of day (10:02, 10:02:07), a time after the start (+90s), start, end, or a time in RFC 3339.
 
 The server keeps one time for each manager, not for each field. The values of Secrets are not shown.`,
 		Example: blameExamples,
@@ -51,9 +60,11 @@ The server keeps one time for each manager, not for each field. The values of Se
 	set.SortFlags = false
 	f.namespaces.Bind(set)
 	set.StringVar(&f.from, "from", "", "read the object from this `recording` instead of the cluster")
+	set.StringVar(&f.at, "at", "", "with --from, the object as it was at this `moment`")
 	f.cluster.Bind(set)
 	cmd.ValidArgsFunction = completeResources(&f.cluster)
 	complete(cmd, "namespace", namespaceNames(&f.cluster))
+	complete(cmd, "at", fixedValues("start", "end", "+1m"))
 	completeCluster(cmd, &f.cluster)
 	return cmd
 }
@@ -65,9 +76,12 @@ func (f *blameFlags) run(cmd *cobra.Command, args []string) error {
 	var sets map[string]blame.Set
 	now := time.Now()
 	var err error
-	if f.from != "" {
+	switch {
+	case f.from != "":
 		object, sets, now, err = f.recorded(args)
-	} else {
+	case f.at != "":
+		err = cli.Usage(fmt.Errorf("--at %s: only a recording has earlier moments: name one with --from", f.at))
+	default:
 		object, err = f.get(cmd, args)
 	}
 	if err != nil {
@@ -76,11 +90,13 @@ func (f *blameFlags) run(cmd *cobra.Command, args []string) error {
 	return cli.Write(cmd.OutOrStdout(), blame.Text(object, sets, cli.Width(cmd.OutOrStdout()), now))
 }
 
-// recorded returns the last state of the object in the recording, what set its fields, and when the recording ended.
-func (f *blameFlags) recorded(args []string) (object map[string]any, sets map[string]blame.Set, end time.Time, err error) {
+// recorded returns the object as it was at the moment, with what had set its fields until then, and the moment.
+func (f *blameFlags) recorded(args []string) (
+	object map[string]any, sets map[string]blame.Set, at time.Time, err error,
+) {
 	rec, err := recording.Open(f.from)
 	if err != nil {
-		return nil, nil, end, err
+		return nil, nil, at, err
 	}
 	defer func() { _ = rec.Close() }() // it was only read
 	only, err := selectFrom(rec, args, &f.namespaces, "")
@@ -88,17 +104,48 @@ func (f *blameFlags) recorded(args []string) (object map[string]any, sets map[st
 		err = errOneObject
 	}
 	if err != nil {
-		return nil, nil, end, cli.Usage(err)
-	}
-	last, sets, err := blame.Recorded(rec, only)
-	if err != nil {
-		return nil, nil, end, err
-	}
-	if last == nil {
-		return nil, nil, end, fmt.Errorf("%s: there is no %s", f.from, only.Targets[0])
+		return nil, nil, at, cli.Usage(err)
 	}
 	began, _ := rec.Began()
-	return redact.Object(only.Targets[0].GroupResource(), last.Object), sets, began.Add(rec.Duration()), nil
+	if at, err = moments.Parse(cmp.Or(f.at, "end"), began, rec.Duration()); err != nil {
+		return nil, nil, at, cli.Usage(fmt.Errorf("--at %w", err))
+	}
+	past, err := moments.Read(rec, only, began, at)
+	if err != nil {
+		return nil, nil, at, err
+	}
+	found := past.Objects()
+	if len(found) > 1 {
+		return nil, nil, at, cli.Usage(fmt.Errorf("%s: choose a namespace with -n: %s", only.Targets[0], namespacesOf(found)))
+	}
+	if len(found) == 1 {
+		object, sets, err = f.state(found[0], at)
+	}
+	if err == nil && object == nil {
+		err = fmt.Errorf("%s: there is no %s at %s", f.from, only.Targets[0], cmp.Or(f.at, "any time"))
+	}
+	return object, sets, at, err
+}
+
+// state returns the object as it was at the moment of --at, or else its last state, and what had set its fields.
+func (f *blameFlags) state(o *moments.Object, at time.Time) (map[string]any, map[string]blame.Set, error) {
+	last, sets, err := blame.Recorded(o)
+	if err != nil || f.at == "" {
+		return last, sets, err
+	}
+	then, err := o.At(at)
+	if err != nil || then == nil {
+		return nil, nil, err
+	}
+	return then.Object, sets, nil
+}
+
+func namespacesOf(objects []*moments.Object) string {
+	var names []string
+	for _, o := range objects {
+		names = append(names, o.Namespace())
+	}
+	return strings.Join(names, ", ")
 }
 
 // get gets the object from the cluster.
@@ -117,7 +164,8 @@ func (f *blameFlags) get(cmd *cobra.Command, args []string) (map[string]any, err
 	if err != nil {
 		return nil, err
 	}
-	if len(targets) != 1 || targets[0].Object == "" || len(namespaces) != 1 || targets[0].Namespaced && namespaces[0] == "" {
+	if len(targets) != 1 || targets[0].Object == "" || len(namespaces) != 1 ||
+		targets[0].Namespaced && namespaces[0] == "" {
 		return nil, cli.Usage(fmt.Errorf("%w, in one namespace", errOneObject))
 	}
 	return getObject(ctx, config, targets[0], namespaces[0])
@@ -138,7 +186,8 @@ func getObject(ctx context.Context, config *rest.Config, t resources.Target, nam
 	if t.Namespaced {
 		path = append(path, "namespaces", namespace)
 	}
-	data, err := client.Get().AbsPath(append(path, t.GroupVersionResource.Resource, t.Object)...).SetHeader("Accept", "application/json").Do(ctx).Raw()
+	path = append(path, t.GroupVersionResource.Resource, t.Object)
+	data, err := client.Get().AbsPath(path...).SetHeader("Accept", "application/json").Do(ctx).Raw()
 	if err != nil {
 		return nil, err
 	}

@@ -33,7 +33,7 @@ func newDiff() *cobra.Command {
 changed, with the time of the last change. What changed and changed back does not differ.
 
 A moment is a time of day (10:02, 10:02:07), a time after the start (+90s), start, end, or a time in RFC 3339.
-Without a second one, it is the end.`,
+Without a second one, it is the end. To see an object as it was at a moment: tidings blame --from --at.`,
 		Example: diffExamples,
 
 		DisableFlagsInUseLine: true,

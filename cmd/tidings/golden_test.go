@@ -42,6 +42,7 @@ func TestGolden(t *testing.T) {
 			"--show-managed-fields", "--max-changes", "4", "--max-value", "40"}},
 		{"timeline", 80, []string{"timeline", "deploy/web", "--tree", "--from", rollout}},
 		{"blame", 80, []string{"blame", "deploy/web", "--from", rollout}},
+		{"blame-at", 80, []string{"blame", "deploy/web", "--from", rollout, "--at", "09:17:22.95"}},
 		{"diff", 80, []string{"diff", rollout, "--at", "start", "--at", "end"}},
 	} {
 		t.Run(golden.name, func(t *testing.T) {

@@ -76,6 +76,7 @@ func TestNewsOfARollout(t *testing.T) {
 
 	for _, args := range [][]string{
 		{"blame", "secret/canary"}, {"blame", "secret/canary", "--from", file},
+		{"blame", "secret/canary", "--from", file, "--at", "end"},
 		{"timeline", "secret/canary", "--from", file},
 		{"diff", file, "--at", "start", "--at", "end", "--max-value", "0"},
 		{"replay", file, "--speed", "max", "--show-initial", "--max-value", "0"},

@@ -10,10 +10,8 @@ import (
 
 	"github.com/tidings/tidings/cmd/tidings/internal/cli"
 	"github.com/tidings/tidings/cmd/tidings/internal/diff"
-	"github.com/tidings/tidings/cmd/tidings/internal/history"
+	"github.com/tidings/tidings/cmd/tidings/internal/moments"
 	"github.com/tidings/tidings/internal/redact"
-	"github.com/tidings/tidings/source/recording"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // Set is the last recorded change of a field.
@@ -25,24 +23,21 @@ type Set struct {
 	Added bool
 }
 
-// Recorded returns the last state of an object in a recording, without values of Secrets, and the
-// last change of each field by its path; nil if the recording does not have the object.
-func Recorded(rec *recording.Recording, only history.Selection) (last *unstructured.Unstructured, sets map[string]Set, err error) {
+// Recorded returns the last state of an object, and the last change of each field of it by its path.
+func Recorded(o *moments.Object) (last map[string]any, sets map[string]Set, err error) {
 	sets = map[string]Set{}
-	for item, err := range history.Of(rec) {
+	for item, err := range o.Changes() {
 		if err != nil {
 			return nil, nil, err
 		}
-		if item.Kind != history.Change || !only.Includes(item) {
-			continue
-		}
 		if item.After != nil {
-			last = item.After
+			last = item.After.Object
 		}
-		if item.Before == nil || item.After == nil {
+		if item.Before == nil || item.After == nil { // what was set before it was deleted was set in another object
+			clear(sets)
 			continue
 		}
-		before, after := redact.Pair(item.Resource.GroupResource(), item.Before.Object, item.After.Object)
+		before, after := redact.Pair(o.Resource.GroupResource(), item.Before.Object, item.After.Object)
 		for _, c := range diff.Objects(before, after, diff.Options{}).Changes {
 			sets[c.Path.String()] = Set{Time: item.Time, By: c.By, Old: c.Old, Added: c.Op == diff.Added}
 		}

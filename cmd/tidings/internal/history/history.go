@@ -45,8 +45,9 @@ type Item struct {
 	Kind     Kind
 	Time     time.Time
 	Resource resources.Resource
-	// Namespace is that of the collection, "" for all.
-	Namespace string
+	// Collection is the index of the collection in recording.Recording.Collections; Namespace is its, "" for all.
+	Collection int
+	Namespace  string
 
 	// Before and After are the states of a Change: Before is nil for an object that was added,
 	// After for one that was deleted.
@@ -86,7 +87,7 @@ func Of(rec *recording.Recording) iter.Seq2[Item, error] {
 				continue
 			}
 			for _, item := range all[d.Collection].deliver(d) {
-				item.Time = began.Add(d.At)
+				item.Time, item.Collection = began.Add(d.At), d.Collection
 				if !yield(item, nil) {
 					return
 				}
