@@ -39,6 +39,23 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
+// TestCleanForgets: what is remembered of objects without values of Secrets goes with the objects.
+func TestCleanForgets(t *testing.T) {
+	opts := Options{Clean: NewClean()}
+	for n := range 3 {
+		first := pod(fmt.Sprint(n), "a", map[string]any{"n": int64(n)})
+		second := pod(fmt.Sprint(n, 0), "a", map[string]any{"n": int64(n + 1)})
+		NewAdded(noon, pods, first, false, opts)
+		if e := NewModified(noon, pods, first, second, opts); len(e.Changes) != 1 || len(opts.Clean.states) != 1 {
+			t.Errorf("%d changes, %d states", len(e.Changes), len(opts.Clean.states))
+		}
+		NewDeleted(noon, pods, second, n == 1, opts)
+		if len(opts.Clean.states) != 0 {
+			t.Errorf("%d states of no pods", len(opts.Clean.states))
+		}
+	}
+}
+
 // TestObjectsWithoutAnything: an object without any of the expected fields is shown as far as possible.
 func TestObjectsWithoutAnything(t *testing.T) {
 	empty := &unstructured.Unstructured{}
