@@ -45,6 +45,9 @@ func Colors(w io.Writer) bool {
 // Printable returns s with everything that a terminal would interpret instead of displaying, such
 // as escape sequences and line feeds, escaped as in Go.
 func Printable(s string) string {
+	if IsPlain(s) {
+		return s
+	}
 	s = strings.ToValidUTF8(s, "\ufffd")
 	if strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
 		return s
@@ -65,6 +68,9 @@ func Printable(s string) string {
 // displaying, such as C1 controls and bidirectional marks, escaped as in JSON. Line feeds are kept,
 // since in JSON they only occur between values.
 func PrintableJSON(text []byte) []byte {
+	if IsPlain(text) {
+		return text
+	}
 	obeyed := func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }
 	if bytes.IndexFunc(text, obeyed) < 0 {
 		return text
@@ -81,6 +87,16 @@ func PrintableJSON(text []byte) []byte {
 		}
 	}
 	return b.Bytes()
+}
+
+// IsPlain reports whether a text consists of printable characters of ASCII, as nearly every one does.
+func IsPlain[T string | []byte](text T) bool {
+	for i := range len(text) {
+		if text[i] < ' ' || text[i] > '~' {
+			return false
+		}
+	}
+	return true
 }
 
 // Height returns the number of lines of the terminal, 24 if it is unknown, and 0 if w is not a terminal.

@@ -17,7 +17,10 @@ func Wrap(text string, width, rows int) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
 		body, end := strings.CutSuffix(line, "\n")
-		b.WriteString(wrapLine(body, width, rows, hang(ansi.Strip(body))))
+		if len(body) > width { // no character takes more columns than bytes
+			body = wrapLine(body, width, rows, hang(ansi.Strip(body)))
+		}
+		b.WriteString(body)
 		if end {
 			b.WriteByte('\n')
 		}

@@ -70,7 +70,7 @@ func applyAt(node any, path Path, c Change) (any, error) {
 }
 
 func reorder(list, keys []any) (any, error) {
-	key := commonKey(list, nil)
+	key, _, _ := commonKey(list, nil)
 	if key == nil {
 		return nil, fmt.Errorf("reorder of a list without keys")
 	}

@@ -91,8 +91,8 @@ func readElements(fields map[string]any) elements {
 }
 
 func (e *elements) addKeyed(text string, child map[string]any) {
-	var fields map[string]any
-	if json.Unmarshal([]byte(text), &fields) != nil || len(fields) == 0 {
+	fields := parseKey(text)
+	if fields == nil && json.Unmarshal([]byte(text), &fields) != nil || len(fields) == 0 {
 		return
 	}
 	key := slices.Sorted(maps.Keys(fields))
@@ -104,6 +104,18 @@ func (e *elements) addKeyed(text string, child map[string]any) {
 	if !slices.ContainsFunc(e.keys, func(known []string) bool { return slices.Equal(known, key) }) {
 		e.keys = append(e.keys, key)
 	}
+}
+
+// parseKey parses the name of an element with one field that is a plain string, as most have, such as {"name":"web"};
+// nil for any other.
+func parseKey(text string) map[string]any {
+	text, begins := strings.CutPrefix(text, `{"`)
+	text, ends := strings.CutSuffix(text, `"}`)
+	name, value, ok := strings.Cut(text, `":"`)
+	if !begins || !ends || !ok || strings.ContainsAny(name, `"\`) || strings.ContainsAny(value, `"\`) {
+		return nil
+	}
+	return map[string]any{name: value}
 }
 
 // find returns the field set of an element of a list, or nil if there is none.

@@ -49,7 +49,7 @@ func (w *leafWalk) value(v any) {
 			return
 		}
 	case []any:
-		key := commonKey(v, v)
+		key, _, _ := commonKey(v, nil)
 		for i, element := range v {
 			step := Step{InList: true, Index: i}
 			if key != nil {

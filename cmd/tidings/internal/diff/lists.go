@@ -30,36 +30,26 @@ func (d *differ) lists(before, after []any) {
 	if equal(before, after) {
 		return // true of most lists in most changes; finding their merge key would cost more than everything else
 	}
-	if key := commonKey(before, after); key != nil {
-		d.keyed(before, after, key)
+	if key, old, new := commonKey(before, after); key != nil {
+		d.keyed(old, new, key)
 		return
 	}
 	d.positional(before, after)
 }
 
-// commonKey returns the merge key that fits both lists, or nil if none does.
-func commonKey(before, after []any) []string {
+// commonKey returns the merge key that fits both lists, and their elements by it; nil if none does.
+func commonKey(before, after []any) (key []string, old, new index) {
 	if len(before)+len(after) == 0 {
-		return nil
+		return nil, old, new
 	}
 	for _, key := range mergeKeys {
-		if isKeyOf(key, before) && isKeyOf(key, after) {
-			return key
+		if old, ok := newIndex(before, key); ok {
+			if new, ok := newIndex(after, key); ok {
+				return key, old, new
+			}
 		}
 	}
-	return nil
-}
-
-func isKeyOf(key []string, list []any) bool {
-	seen := make(map[string]bool, len(list))
-	for _, element := range list {
-		id, ok := identify(element, key)
-		if !ok || seen[id] {
-			return false
-		}
-		seen[id] = true
-	}
-	return true
+	return nil, old, new
 }
 
 // identify returns a string that is equal for two elements if and only if the key's fields have the same values
@@ -68,6 +58,9 @@ func identify(element any, key []string) (id string, ok bool) {
 	fields, ok := element.(map[string]any)
 	if !ok {
 		return "", false
+	}
+	if name, isString := fields[key[0]].(string); isString && len(key) == 1 {
+		return "'" + name, true // as text, without quotes, which only several values need
 	}
 	for _, name := range key {
 		if !isScalar(fields[name]) {
@@ -108,39 +101,49 @@ func isScalar(v any) bool {
 
 // keyed compares lists whose elements have a merge key: first changed and removed elements, in the old order,
 // then added ones, in the new order, then whether the others moved.
-func (d *differ) keyed(before, after []any, key []string) {
-	old, new := newIndex(before, key), newIndex(after, key)
-	for i, element := range before {
+func (d *differ) keyed(old, new index, key []string) {
+	for i, element := range old.list {
 		at, stays := new.at[old.ids[i]]
-		if !stays {
+		switch {
+		case !stays:
 			d.step(elementStep(element, key), element, func() { d.report(Removed, element, nil, 0) })
-			continue
+		case !same(element, new.list[at]):
+			d.step(elementStep(element, key), new.list[at], func() { d.values(element, new.list[at]) })
 		}
-		d.step(elementStep(element, key), after[at], func() { d.values(element, after[at]) })
 	}
-	for i, element := range after {
+	if slices.Equal(old.ids, new.ids) {
+		return
+	}
+	for i, element := range new.list {
 		if _, was := old.at[new.ids[i]]; !was {
 			d.step(elementStep(element, key), element, func() { d.report(Added, nil, element, i) })
 		}
 	}
 	if was, is := old.common(new), new.common(old); !slices.Equal(was, is) {
-		d.report(Reordered, old.keyValues(was, before, key), new.keyValues(is, after, key), 0)
+		d.report(Reordered, old.keyValues(was, key), new.keyValues(is, key), 0)
 	}
 }
 
-// index maps the identities of a keyed list's elements to their positions.
+// index is a keyed list with the identities of its elements, and their positions.
 type index struct {
-	ids []string
-	at  map[string]int
+	list []any
+	ids  []string
+	at   map[string]int
 }
 
-func newIndex(list []any, key []string) index {
-	x := index{ids: make([]string, len(list)), at: make(map[string]int, len(list))}
+// newIndex returns the index of a list; ok is false unless each element has the key, and no two have the same.
+func newIndex(list []any, key []string) (x index, ok bool) {
 	for i, element := range list {
-		id, _ := identify(element, key)
+		id, ok := identify(element, key)
+		if _, twice := x.at[id]; !ok || twice {
+			return index{}, false
+		}
+		if i == 0 {
+			x = index{list: list, ids: make([]string, len(list)), at: make(map[string]int, len(list))}
+		}
 		x.ids[i], x.at[id] = id, i
 	}
-	return x
+	return x, true
 }
 
 // common returns the identities that are also in other, in the order of x.
@@ -155,10 +158,10 @@ func (x index) common(other index) []string {
 }
 
 // keyValues returns the key of each element: its value if the key is one field, or else a list of its values.
-func (x index) keyValues(ids []string, list []any, key []string) []any {
+func (x index) keyValues(ids, key []string) []any {
 	result := make([]any, len(ids))
 	for i, id := range ids {
-		fields := list[x.at[id]].(map[string]any)
+		fields := x.list[x.at[id]].(map[string]any)
 		if len(key) == 1 {
 			result[i] = fields[key[0]]
 			continue

@@ -121,8 +121,11 @@ func (e entry) wroteSince(was []entry) bool {
 	return old.time != e.time || hasNewFields(old.fields, e.fields)
 }
 
-// hasNewFields reports whether a field set has new fields.
+// hasNewFields reports whether a field set has new fields. Those of managers that did not write are mostly one.
 func hasNewFields(was, is map[string]any) bool {
+	if same(was, is) {
+		return false
+	}
 	for name, child := range is {
 		old, had := was[name]
 		if !had {

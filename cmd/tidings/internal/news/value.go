@@ -13,6 +13,9 @@ import (
 // encode returns v as compact JSON, without the HTML escapes of encoding/json, and with escapes for
 // everything that a terminal would interpret instead of displaying.
 func encode(v any) []byte {
+	if s, ok := v.(string); ok && cli.IsPlain(s) && !strings.ContainsAny(s, `"\`) {
+		return []byte(`"` + s + `"`)
+	}
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
