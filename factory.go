@@ -151,6 +151,7 @@ func newReference[T Object](f *Factory, shared *sharedInformer) *SharedInformer[
 		core:    shared.core.(*engine.Informer[T]), // T is part of the key
 		info:    shared.info,
 		release: f.releaser(shared),
+		share:   func() (*SharedInformer[T], error) { return share[T](f, shared) },
 		unshare: func() error { return f.unshare(shared) },
 	}
 	if selector := shared.info.scope.labels; !selector.Empty() {
@@ -160,6 +161,16 @@ func newReference[T Object](f *Factory, shared *sharedInformer) *SharedInformer[
 		inf.selection.fields = selector
 	}
 	return inf
+}
+
+// share returns a reference to an informer for one more user.
+func share[T Object](f *Factory, shared *sharedInformer) (*SharedInformer[T], error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if shared.users == 0 || errors.Is(shared.core.CheckRunning(), ErrStopped) {
+		return nil, fmt.Errorf("%s: share: %w", shared.info.title, ErrStopped)
+	}
+	return newReference[T](f, shared), nil
 }
 
 // newShared makes an informer that has no users yet. The caller holds f.mu.

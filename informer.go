@@ -31,6 +31,8 @@ type SharedInformer[T Object] struct {
 	selection selection
 	// release drops the reference on the first call, and reports on every call whether it was the last one.
 	release func() (last bool)
+	// share returns a reference for one more user.
+	share func() (*SharedInformer[T], error)
 	// unshare takes the informer out of sharing, for changes that would affect other users. It is
 	// an error if there are any.
 	unshare func() error
@@ -82,6 +84,9 @@ func NewInformer[T Object](src source.ListerWatcher[T], opts InformerOptions[T])
 	return &SharedInformer[T]{
 		core: core, info: informerInfo{resource: opts.Name, title: opts.Name, goType: goType, staleAfter: shared.StaleAfter}, selection: selection{labels: opts.Labels},
 		release: func() bool { return true },
+		share: func() (*SharedInformer[T], error) {
+			return nil, fmt.Errorf("%s: a standalone informer has one user; get one from a factory", opts.Name)
+		},
 		unshare: func() error {
 			return fmt.Errorf("%s: a standalone informer cannot change its namespaces; get one from a factory", opts.Name)
 		},
@@ -143,6 +148,11 @@ func (inf *SharedInformer[T]) Stop(ctx context.Context) error {
 	}
 	return errors.Join(errs...)
 }
+
+// Share returns another reference to the informer, for another user: its handlers and indexes are its own, and the
+// informer stops with its last user. It also works for an UnsharedInformer. It is an error for a standalone informer,
+// and after the informer has stopped or its last user has left.
+func (inf *SharedInformer[T]) Share() (*SharedInformer[T], error) { return inf.share() }
 
 // SetTransform sets the function that is applied to every object before it is stored; see
 // InformerOptions.Transform. All users of a shared informer share the transform. Setting a second
