@@ -27,6 +27,8 @@ type informer struct {
 	reflector *cache.Reflector
 	goType    string           // type of the objects
 	metrics   *informerMetrics // nil if no metrics are published
+	sharing   *sharing         // nil if the informer cannot have views
+	shows     *conversion
 
 	mu             sync.Mutex // never held while the native informer is called to change something: it may run user code
 	phase          phase
@@ -52,7 +54,7 @@ var errStarted = errors.New("informer has already started")
 // init completes inf. The description is the one that watch error handlers get.
 func (inf *informer) init(native *tidings.SharedInformer[tidings.Object], goType, description string, resync time.Duration, indexers cache.Indexers) error {
 	inf.native, inf.goType, inf.resync = native, goType, newResyncClock(resync)
-	inf.store = &indexer{view: newView(native)}
+	inf.store = &indexer{view: newView(native, inf.shows)}
 	inf.reflector = cache.NewReflectorWithOptions(nil, nil, nil, cache.ReflectorOptions{Name: native.Name(), TypeDescription: description})
 	return inf.store.AddIndexers(indexers)
 }
@@ -105,7 +107,7 @@ func (inf *informer) register(h cache.ResourceEventHandler, resync *time.Duratio
 // attach adds a registered handler to the native informer. As in client-go every change is
 // delivered, however far the handler is behind.
 func (inf *informer) attach(r *registration) error {
-	native, err := inf.native.AddHandler(inf.metrics.timed(deliverTo(r.handler)), tidings.HandlerOptions{
+	native, err := inf.native.AddHandler(inf.metrics.timed(deliverTo(r.handler, inf.shows)), tidings.HandlerOptions{
 		Name: r.name(), Policy: tidings.Unbounded, Resync: inf.resync.nominal(r.resync), OnSynced: func() { close(r.synced) },
 	})
 	held := inf.attached(r, native)
@@ -232,6 +234,9 @@ func (inf *informer) start(ctx context.Context, early []*registration) error {
 		}
 	}
 	inf.store.start()
+	if inf.sharing != nil {
+		ctx = context.WithoutCancel(ctx) // the watch ends with the last informer over it; see stop
+	}
 	return inf.native.Start(ctx)
 }
 
@@ -241,6 +246,7 @@ func (inf *informer) stop() {
 	inf.phase = stopped
 	inf.mu.Unlock()
 	_ = inf.native.Stop(context.Background()) // Stop only fails when its context ends
+	inf.sharing.leave(inf)
 	inf.metrics.publish(inf)
 	inf.mu.Lock()
 	left := inf.registrations
@@ -280,6 +286,9 @@ func (inf *informer) SetTransform(transform cache.TransformFunc) error {
 	if inf.phase != notStarted {
 		return errStarted
 	}
+	if err := inf.sharing.setTransformed(transform != nil); err != nil {
+		return fmt.Errorf("%s: set transform: %w", inf.native.Name(), err)
+	}
 	inf.transform = transform
 	return nil
 }
@@ -312,7 +321,7 @@ func (inf *informer) handleError(err error) {
 	h, ctx := inf.onWatchError, inf.ctx
 	inf.lastWatchError = failure
 	inf.mu.Unlock()
-	if h != nil {
+	if h != nil && ctx != nil { // it is nil until a view runs
 		h(ctx, inf.reflector, failure)
 	}
 }

@@ -23,8 +23,9 @@ func NewSharedIndexInformerFromSource(f *tidings.Factory, scope tidings.Scope, n
 		return nil, errors.New("clientgo: new informer: the source is nil")
 	}
 	inf := &informer{metrics: newInformerMetrics(options.Identifier, options.InformerMetricsProvider)}
+	inf.sharing = &sharing{all: []*informer{inf}}
 	native, err := tidings.UnsharedInformer(f, scope, tidings.UnsharedOptions[tidings.Object]{
-		Name: options.ObjectDescription, Source: newSource, OnError: inf.handleError,
+		Name: options.ObjectDescription, Source: newSource, OnError: inf.sharing.handleError,
 	})
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 
@@ -20,6 +21,7 @@ import (
 // view presents a native informer's store as a cache.Indexer. Each call reads one snapshot.
 type view struct {
 	native *tidings.SharedInformer[tidings.Object]
+	shows  *conversion
 
 	mu       sync.RWMutex
 	indexers cache.Indexers
@@ -27,8 +29,8 @@ type view struct {
 	indexes map[string]*tidings.Index[tidings.Object]
 }
 
-func newView(native *tidings.SharedInformer[tidings.Object]) *view {
-	return &view{native: native, indexers: cache.Indexers{}, indexes: map[string]*tidings.Index[tidings.Object]{}}
+func newView(native *tidings.SharedInformer[tidings.Object], shows *conversion) *view {
+	return &view{native: native, shows: shows, indexers: cache.Indexers{}, indexes: map[string]*tidings.Index[tidings.Object]{}}
 }
 
 // List returns all objects, sorted by key.
@@ -36,9 +38,19 @@ func (v *view) List() []interface{} {
 	snap := v.native.Snapshot()
 	items := make([]interface{}, 0, snap.Len())
 	for _, obj := range snap.All() {
-		items = append(items, obj)
+		items = v.appendShown(items, obj)
 	}
 	return items
+}
+
+// appendShown adds to a list what is shown of an object.
+func (v *view) appendShown(items []interface{}, held tidings.Object) []interface{} {
+	obj, err := v.shows.of(held)
+	if err != nil {
+		utilruntime.HandleError(fmt.Errorf("%s: a list lacks an object: %w", v.native.Name(), err))
+		return items
+	}
+	return append(items, obj)
 }
 
 // ListKeys returns all keys, sorted by namespace and name.
@@ -77,9 +89,13 @@ func (v *view) GetByKey(key string) (item interface{}, exists bool, err error) {
 	if !ok {
 		return nil, false, nil
 	}
-	obj, ok, err := v.native.Lookup(parsed)
+	held, ok, err := v.native.Lookup(parsed)
 	if !ok {
 		return nil, false, err
+	}
+	obj, err := v.shows.of(held)
+	if err != nil {
+		return nil, false, fmt.Errorf("%s: %w", v.native.Name(), err)
 	}
 	return obj, true, nil
 }
@@ -113,7 +129,7 @@ func (v *view) Index(indexName string, obj interface{}) ([]interface{}, error) {
 	}
 	snap := v.native.Snapshot()
 	if len(values) == 1 {
-		return collect(snap, ix, values[0]), nil
+		return v.collect(snap, ix, values[0]), nil
 	}
 	items := []interface{}{}
 	seen := sets.New[tidings.Key]()
@@ -121,7 +137,7 @@ func (v *view) Index(indexName string, obj interface{}) ([]interface{}, error) {
 		for obj := range withIndexValue(snap, ix, value) {
 			if key := object.KeyOf(obj); !seen.Has(key) {
 				seen.Insert(key)
-				items = append(items, obj)
+				items = v.appendShown(items, obj)
 			}
 		}
 	}
@@ -134,7 +150,7 @@ func (v *view) ByIndex(indexName, value string) ([]interface{}, error) {
 	if err != nil {
 		return nil, err
 	}
-	return collect(v.native.Snapshot(), ix, value), nil
+	return v.collect(v.native.Snapshot(), ix, value), nil
 }
 
 // IndexKeys returns the sorted keys of the objects with an index value.
@@ -190,7 +206,7 @@ func (v *view) AddIndexers(indexers cache.Indexers) error {
 	indexes := map[string]*tidings.Index[tidings.Object]{}
 	for name, fn := range indexers {
 		if !byNamespace(fn) {
-			indexes[name] = v.native.AddIndex(name, valuesOf(name, fn))
+			indexes[name] = v.native.AddIndex(name, v.valuesOf(name, fn))
 		}
 	}
 	v.mu.Lock()
@@ -202,9 +218,9 @@ func (v *view) AddIndexers(indexers cache.Indexers) error {
 
 // valuesOf adapts a client-go index function. The engine recovers from its panic and leaves the
 // object out of the index.
-func valuesOf(name string, fn cache.IndexFunc) func(tidings.Object) []string {
+func (v *view) valuesOf(name string, fn cache.IndexFunc) func(tidings.Object) []string {
 	return func(obj tidings.Object) []string {
-		values, err := fn(obj)
+		values, err := fn(v.shows.mustOf(obj))
 		if err != nil {
 			panic(fmt.Errorf("unable to calculate an index entry for key %q on index %q: %w", object.KeyOf(obj), name, err))
 		}
@@ -246,13 +262,13 @@ func withIndexValue(snap tidings.Snapshot[tidings.Object], ix *tidings.Index[tid
 	}
 }
 
-func collect(snap tidings.Snapshot[tidings.Object], ix *tidings.Index[tidings.Object], value string) []interface{} {
+func (v *view) collect(snap tidings.Snapshot[tidings.Object], ix *tidings.Index[tidings.Object], value string) []interface{} {
 	items := []interface{}{}
 	if ix != nil {
 		items = make([]interface{}, 0, snap.Count(ix, value))
 	}
 	for obj := range withIndexValue(snap, ix, value) {
-		items = append(items, obj)
+		items = v.appendShown(items, obj)
 	}
 	return items
 }
