@@ -109,16 +109,20 @@ func withDefaults(config *rest.Config, opts cache.Options) (cache.Options, error
 func logger() logr.Logger { return log.Log.WithName("controller-runtime").WithName("cache") }
 
 // Status reports on the informers of a cache that this package made, such as that of
-// manager.GetCache, or returns false for other caches. Tidings' package metrics has collectors for
-// it.
+// manager.GetCache, or returns false for other caches. Informers that share a watch have one status,
+// with the type of the objects that are held. Tidings' package metrics has collectors for it.
 func Status(c cache.Cache) ([]tidings.Status, bool) {
 	ours, ok := c.(*runtimeCache)
 	if !ok {
 		return nil, false
 	}
 	var all []tidings.Status
+	seen := map[*sharedWatch]bool{}
 	for _, inf := range ours.informers.all() {
-		all = append(all, inf.status())
+		if !seen[inf.watch] {
+			all = append(all, inf.status())
+		}
+		seen[inf.watch] = true
 	}
 	return all, true
 }
@@ -147,6 +151,7 @@ func (c *runtimeCache) Start(ctx context.Context) error {
 	if ctx.Err() != nil {
 		// Up to 0.24, controller-runtime does not wait for the informers of several namespaces,
 		// which may be saving files.
+		c.informers.stopUnkept()
 		for _, inf := range c.informers.all() {
 			inf.wait()
 			inf.stopReaders()

@@ -2,13 +2,17 @@ package tidingsruntime
 
 import (
 	"context"
+	"reflect"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+
+	"github.com/tidings/tidings"
 )
 
 // NewDrainedInformer returns a client-go informer whose watches leave no goroutine behind when they are stopped; see
@@ -28,3 +32,17 @@ var StripsManagedFields = stripsManagedFields
 
 // InFactory returns the number of informers in the factory behind a cache.
 func InFactory(c cache.Cache) int { return len(c.(*runtimeCache).informers.factory.Status()) }
+
+// Convert makes an object like the example from one of another form, as views do. It returns false if there is no such
+// view.
+func Convert(obj tidings.Object, kind schema.GroupVersionKind, example tidings.Object) (tidings.Object, bool, error) {
+	info := func(o tidings.Object) informerInfo {
+		return informerInfo{kind: kind, form: formOf(o), goType: reflect.TypeOf(o)}
+	}
+	convert, ok := conversion(info(obj), info(example))
+	if !ok {
+		return nil, false, nil
+	}
+	made, err := convert(obj)
+	return made, true, err
+}

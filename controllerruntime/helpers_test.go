@@ -38,6 +38,7 @@ func TestMain(m *testing.M) {
 var newCaches = map[string]cache.NewCacheFunc{
 	"controller-runtime": newUpstream,
 	"tidings":            tidingsruntime.NewCache,
+	"tidings, one watch": tidingsruntime.OneWatch(tidingsruntime.NewCache),
 	"tidings, folded":    tidingsruntime.WithOptions(tidings.Options{MemoryBudget: 1, Logger: slog.New(slog.DiscardHandler)}),
 }
 

@@ -31,9 +31,12 @@ type informers struct {
 	scheme  *runtime.Scheme
 	mapper  meta.RESTMapper
 	writes  *controller.OwnWrites // nil unless reads wait for writes
+	// oneWatch says that all forms of a kind share a watch that can; see OneWatch.
+	oneWatch bool
 
-	mu   sync.Mutex
-	made []*informer
+	mu     sync.Mutex
+	made   []*informer
+	unkept []toolscache.SharedIndexInformer // views that controller-runtime has not kept yet
 }
 
 // informer is an informer on Tidings' engine.
@@ -43,9 +46,11 @@ type informer struct {
 	toolscache.SharedIndexInformer
 	info         informerInfo
 	onWatchError toolscache.WatchErrorHandlerWithContext
-	build        func(tidings.Trim) (toolscache.SharedIndexInformer, error)
-	made         func(*informer) // called once controller-runtime keeps the informer
-	keep         sync.Once
+	watch        *sharedWatch // what it shares with informers of other forms; set by SetTransform
+	options      toolscache.SharedIndexInformerOptions
+	build        func(tidings.Trim) (toolscache.SharedIndexInformer, error) // with a watch of its own
+	among        *informers
+	keep         sync.Once     // adds the informer to among once controller-runtime keeps it
 	removed      chan struct{} // closed when the informer has been removed from the cache
 
 	readersMu sync.Mutex
@@ -56,7 +61,7 @@ type informer struct {
 type informerInfo struct {
 	kind   schema.GroupVersionKind
 	form   form
-	goType string
+	goType reflect.Type
 	scope  source.Scope
 }
 
@@ -98,9 +103,11 @@ func (is *informers) make(lw toolscache.ListerWatcher, example runtime.Object, r
 		return nil, err
 	}
 	inf := &informer{
-		info: informerInfo{kind: request.scope.Kind, form: formOf(example), goType: reflect.TypeOf(example).String(), scope: request.scope},
-		made: is.add, removed: make(chan struct{}),
+		info:  informerInfo{kind: request.scope.Kind, form: formOf(example), goType: reflect.TypeOf(example), scope: request.scope},
+		among: is, removed: make(chan struct{}),
 	}
+	inf.watch = &sharedWatch{held: inf.info, noBookmarks: request.noBookmarks}
+	inf.options = toolscache.SharedIndexInformerOptions{ResyncPeriod: resync, Indexers: indexers, ObjectDescription: inf.info.title()}
 	scope := tidings.Scope{
 		Resource: request.scope.Resource, Kind: request.scope.Kind.Kind, Namespaces: []string{request.scope.Namespace},
 		Labels: request.scope.Labels, Fields: request.scope.Fields,
@@ -110,9 +117,7 @@ func (is *informers) make(lw toolscache.ListerWatcher, example runtime.Object, r
 	}
 	inf.build = func(trim tidings.Trim) (toolscache.SharedIndexInformer, error) {
 		scope.Trim = trim
-		return clientgo.NewSharedIndexInformerFromSource(is.factory, scope, newSource, toolscache.SharedIndexInformerOptions{
-			ResyncPeriod: resync, Indexers: indexers, ObjectDescription: inf.info.title(),
-		})
+		return clientgo.NewSharedIndexInformerFromSource(is.factory, scope, newSource, inf.options)
 	}
 	return inf, nil
 }
@@ -136,7 +141,8 @@ func (inf *informer) SetWatchErrorHandlerWithContext(h toolscache.WatchErrorHand
 
 // SetTransform, when first called, creates the informer with the function through which every
 // object passes before it is stored. If that function only strips managed fields, they are skipped
-// during decoding instead, which takes less CPU; so is what OnDemand drops.
+// during decoding instead, which takes less CPU; so is what OnDemand drops. Unless there is another function, which may
+// do something else in each form, the informer may share a watch.
 func (inf *informer) SetTransform(transform toolscache.TransformFunc) error {
 	if inf.SharedIndexInformer != nil {
 		return inf.SharedIndexInformer.SetTransform(transform)
@@ -148,9 +154,13 @@ func (inf *informer) SetTransform(transform toolscache.TransformFunc) error {
 	case isOnDemand(transform):
 		trim, transform = ondemand.MetadataTrim(), nil
 	}
-	made, err := inf.build(trim)
-	if err != nil {
-		return err
+	inf.watch.trim, inf.watch.transformed = strings.Join(trim, ","), transform != nil
+	made := inf.among.view(inf)
+	if made == nil {
+		var err error
+		if made, err = inf.build(trim); err != nil {
+			return err
+		}
 	}
 	inf.SharedIndexInformer = made
 	return errors.Join(made.SetTransform(transform), made.SetWatchErrorHandlerWithContext(inf.onWatchError))
@@ -160,7 +170,7 @@ func (inf *informer) SetTransform(transform toolscache.TransformFunc) error {
 // drops an informer if the mapper fails after SetTransform, and then nobody would ever run an
 // informer that WaitForCacheSync waits for.
 func (inf *informer) GetIndexer() toolscache.Indexer {
-	inf.keep.Do(func() { inf.made(inf) })
+	inf.keep.Do(func() { inf.among.add(inf) })
 	return inf.SharedIndexInformer.GetIndexer()
 }
 
@@ -203,10 +213,10 @@ func (inf *informer) native() *tidings.SharedInformer[tidings.Object] {
 	return native
 }
 
-// status returns the informer's status.
+// status returns the status of the informer's watch.
 func (inf *informer) status() tidings.Status {
 	st := inf.native().Status()
-	st.Resource, st.Type, st.Scope = inf.info.scope.String(), inf.info.goType, inf.info.filters()
+	st.Resource, st.Type, st.Scope = inf.info.scope.String(), inf.watch.held.goType.String(), inf.info.filters()
 	return st
 }
 
@@ -247,6 +257,20 @@ func (is *informers) add(inf *informer) {
 	is.mu.Lock()
 	defer is.mu.Unlock()
 	is.made = append(is.made, inf)
+	is.unkept = slices.DeleteFunc(is.unkept, func(view toolscache.SharedIndexInformer) bool {
+		return view == inf.SharedIndexInformer
+	})
+}
+
+// stopUnkept stops views that controller-runtime has dropped, which would keep their watches.
+func (is *informers) stopUnkept() {
+	is.mu.Lock()
+	defer is.mu.Unlock()
+	for _, view := range is.unkept {
+		native, _ := clientgo.NativeInformer(view)
+		_ = native.Stop(ended)
+	}
+	is.unkept = nil
 }
 
 // all returns the informers that have not been removed.

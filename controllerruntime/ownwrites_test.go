@@ -126,7 +126,7 @@ func (r reconciler) wantPods(when string, want int, opts ...client.ListOption) {
 func TestReadsSeeWrites(t *testing.T) {
 	for name, newCache := range map[string]cache.NewCacheFunc{
 		"held": tidingsruntime.NewCache, "on demand": tidingsruntime.WithOnDemand(tidingsruntime.NewCache,
-			&corev1.Pod{}),
+			&corev1.Pod{}), "one watch": tidingsruntime.OneWatch(tidingsruntime.NewCache),
 		"namespaces": func(config *rest.Config, opts cache.Options) (cache.Cache, error) {
 			opts.DefaultNamespaces = map[string]cache.Config{"a": {}, "b": {}}
 			return tidingsruntime.NewCache(config, opts)
