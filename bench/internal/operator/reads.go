@@ -59,13 +59,13 @@ func (k Kind) object() client.Object {
 	}
 }
 
-// Forms reads pods as structured objects, unstructured and as metadata.
+// Forms reads pods as structured objects, unstructured and as metadata; with Tidings, over one watch.
 type Forms struct{}
 
 func (Forms) run(ctx context.Context, m Measurement) (measure.Metrics, error) {
 	newCache := cache.NewCacheFunc(cache.New)
 	if m.Engine == engine.Tidings {
-		newCache = tidingsruntime.NewCache
+		newCache = tidingsruntime.OneWatch(tidingsruntime.NewCache)
 	}
 	kind := corev1.SchemeGroupVersion.WithKind("Pod")
 	whole, metadata := new(unstructured.Unstructured), new(metav1.PartialObjectMetadata)
