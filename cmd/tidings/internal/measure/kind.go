@@ -1,6 +1,8 @@
 package measure
 
 import (
+	"reflect"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -9,6 +11,7 @@ import (
 	"github.com/tidings/tidings/internal/wire/json"
 	"github.com/tidings/tidings/internal/wire/proto"
 	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/ondemand"
 )
 
 // managedFields is the field that the "trimmed" figures leave out.
@@ -19,6 +22,8 @@ type kind struct {
 	encoding Encoding
 	// Each of these returns an empty cache with room for n objects.
 	clientGo, tidings func(n int, trim bool) (cache, error)
+	// metadata returns an empty cache of the metadata alone, as for objects on demand.
+	metadata func(n int) (cache, error)
 	// example is an object of the Go type.
 	example object.Object
 }
@@ -42,6 +47,14 @@ func typedKind[S any, T message[S]]() kind {
 		clientGo: func(n int, trim bool) (cache, error) { return newClientGoCache(n, trimmed(generated, trim)), nil },
 		tidings: func(n int, trim bool) (cache, error) {
 			decoder, err := proto.New[T](options(trim))
+			if err != nil {
+				return nil, err
+			}
+			return newTidingsCache(n, decoder), nil
+		},
+		metadata: func(n int) (cache, error) {
+			// In every type the metadata has the number that it has here; all other fields are skipped.
+			decoder, err := proto.New[*metav1.PartialObjectMetadata](wire.Options{Trim: ondemand.MetadataTrim()})
 			if err != nil {
 				return nil, err
 			}
@@ -74,6 +87,14 @@ func unstructuredKind(apiVersion, kindName string) kind {
 				return nil, err
 			}
 			decoder.SetDefaultKind(apiVersion, kindName)
+			return newTidingsCache(n, decoder), nil
+		},
+		metadata: func(n int) (cache, error) {
+			typ := reflect.TypeFor[*metav1.PartialObjectMetadata]()
+			decoder, err := json.NewTypedAs[*metav1.PartialObjectMetadata](typ, wire.Options{Trim: ondemand.MetadataTrim()})
+			if err != nil {
+				return nil, err
+			}
 			return newTidingsCache(n, decoder), nil
 		},
 	}

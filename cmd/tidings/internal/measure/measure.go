@@ -125,6 +125,11 @@ func compare(ctx context.Context, k kind, c *collection, r resources.Resource, t
 			return Result{}, err
 		}
 		result.Folded = new(folded.times(ratio(float64(result.Objects), float64(result.Sampled))))
+		metadata, _, err := weigh(ctx, c.raw, func() (cache, error) { return k.metadata(len(c.raw)) })
+		if err != nil {
+			return Result{}, err
+		}
+		result.Metadata = new(scale(metadata))
 	}
 	if !trim {
 		return result, nil

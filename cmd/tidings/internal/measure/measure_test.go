@@ -103,6 +103,8 @@ func checkWeights(t *testing.T, r Result) {
 		t.Errorf("%s: ours takes %+v, client-go's %+v", r.Resource, ours, theirs)
 	case r.ClientGoTrimmed.CacheBytes >= theirs.CacheBytes, r.TidingsTrimmed.CacheBytes >= ours.CacheBytes:
 		t.Errorf("%s: trimming saves nothing: %+v, %+v", r.Resource, r.ClientGoTrimmed, r.TidingsTrimmed)
+	case r.Metadata == nil || r.Metadata.CacheBytes == 0 || r.Metadata.CacheBytes >= ours.CacheBytes:
+		t.Errorf("%s: metadata %+v of %+v", r.Resource, r.Metadata, ours)
 	case theirs.SyncSeconds < r.FetchSeconds+theirs.DecodeSeconds, ours.DecodeSeconds <= 0, r.FetchSeconds <= 0:
 		t.Errorf("%s: times %v, %+v, %+v", r.Resource, r.FetchSeconds, theirs, ours)
 	case len(r.Sharing.Fields) == 0, r.Sharing.SharedBytes == 0, r.Sharing.Bytes != uint64(r.WireBytes):

@@ -53,7 +53,7 @@ func (r Report) notes(left []string) string {
 	if r.Total.Extrapolated {
 		s += "~ is extrapolated from the first objects of the list; with more objects, Tidings shares more.\n"
 	}
-	return s + r.gains() + r.explainRatio()
+	return s + r.gains() + r.explainRatio() + r.onDemand()
 }
 
 // littleSaved is the ratio from which on the report explains why Tidings saves little or nothing.

@@ -49,6 +49,8 @@ type Result struct {
 	TidingsTrimmed  *Weight `json:"tidingsTrimmed,omitempty"`
 	// Folded is the effect of a memory budget; nil without objects.
 	Folded *Folded `json:"folded,omitempty"`
+	// Metadata is what Tidings holds of objects that are read on demand, without what is read; nil without objects.
+	Metadata *Weight `json:"metadata,omitempty"`
 
 	Sharing Sharing `json:"sharing"`
 }

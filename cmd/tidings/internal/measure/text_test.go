@@ -198,3 +198,32 @@ func TestGains(t *testing.T) {
 		t.Errorf("of one resource: %q", got)
 	}
 }
+
+// TestOnDemand recommends reading objects on demand where the metadata alone takes much less, and says how few may be
+// read.
+func TestOnDemand(t *testing.T) {
+	result := func(cache, metadata uint64, encoded int64) Result {
+		return Result{
+			Resource: "secrets", Objects: 1000, WireBytes: encoded,
+			Tidings: Weight{CacheBytes: cache}, Metadata: &Weight{CacheBytes: metadata},
+		}
+	}
+	for name, tt := range map[string]struct {
+		result Result
+		want   int
+	}{
+		"large bodies":      {result(9_000_000, 500_000, 8_000_000), mostRead},
+		"shared bodies":     {result(9_000_000, 500_000, 20_000_000), 40},
+		"mostly metadata":   {result(9_000_000, 5_000_000, 8_000_000), 0},
+		"little altogether": {result(1_000_000, 5_000, 900_000), 0},
+		"no objects":        {Result{Resource: "secrets"}, 0},
+	} {
+		if got := tt.result.readAtMost(); got != tt.want {
+			t.Errorf("%s: at most %d%%, want %d%%", name, got, tt.want)
+		}
+		said := strings.Contains(Report{Resources: []Result{tt.result}}.onDemand(), "secrets take")
+		if said != (tt.want > 0) {
+			t.Errorf("%s: recommended: %t", name, said)
+		}
+	}
+}
