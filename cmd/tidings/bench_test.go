@@ -57,10 +57,10 @@ func BenchmarkThousandChanges(b *testing.B) {
 }
 
 // BenchmarkDiff measures how much memory a comparison of two moments of a recording takes ("peak-MB", of the command's
-// process) and how much CPU time: of 1000 pods, whose status changes 20 times in between.
+// process) and how much CPU time: of 1000 pods, whose status changes ten times in between.
 func BenchmarkDiff(b *testing.B) {
 	file := filepath.Join(b.TempDir(), "pods.tidings")
-	recordPods(b, file, 20)
+	recordPods(b, file, 10)
 	var peak int64
 	var busy time.Duration
 	n := 0

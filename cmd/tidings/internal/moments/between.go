@@ -16,7 +16,7 @@ func Between(
 	rec *recording.Recording, only history.Selection, from, to time.Time, opts news.Options,
 ) iter.Seq2[news.Event, error] {
 	return func(yield func(news.Event, error) bool) {
-		past, err := Read(rec, only, from, to)
+		past, err := new(Past).read(rec, only, from, to, maxBytes)
 		if err != nil {
 			yield(news.Event{}, err)
 			return

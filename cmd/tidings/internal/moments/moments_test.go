@@ -290,7 +290,7 @@ func TestTooMuch(t *testing.T) {
 		began := time.Now()
 		s, _ := randomScript(rand.New(rand.NewPCG(1, 0)), 300)
 		rec := record(t, s)
-		past, err := read(rec, history.Selection{}, began, began.Add(rec.Duration()), 1)
+		past, err := (&Past{every: true}).read(rec, history.Selection{}, began, began.Add(rec.Duration()), 1)
 		if err != nil {
 			t.Fatal(err)
 		}

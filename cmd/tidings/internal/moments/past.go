@@ -27,8 +27,9 @@ import (
 const maxBytes = 1 << 30
 
 // Past is what happened to the selected objects of a recording between two moments: any of them at any moment in
-// between. It is kept in a journal for each collection, without values of Secrets.
+// between, or only at the two. It is kept in a journal for each collection, without values of Secrets.
 type Past struct {
+	every       bool // keep every change
 	began       time.Time
 	collections []*collection
 	objects     map[string]*Object // by history.Item.Key
@@ -48,19 +49,24 @@ type Object struct {
 	Resource resources.Resource
 	key      object.Key
 	began    time.Time
-	journal  *journal.Journal
+	of       *collection
 	last     time.Time // of the last change; zero if there was none
 	unknown  bool      // the last change is a deletion that was missed
+	// pending is the last change, if only the two moments matter and it is not in the journal yet.
+	pending *history.Item
 }
 
 // Read reads what happened to the selected objects from one moment to another. What is there when a collection is first
 // listed was there when the recording began.
 func Read(rec *recording.Recording, only history.Selection, from, to time.Time) (*Past, error) {
-	return read(rec, only, from, to, maxBytes)
+	return (&Past{every: true}).read(rec, only, from, to, maxBytes)
 }
 
-func read(rec *recording.Recording, only history.Selection, from, to time.Time, most int64) (*Past, error) {
-	p := &Past{objects: map[string]*Object{}}
+// read is Read with a limit of bytes. Without p.every, what was between the moments is left out.
+func (p *Past) read(
+	rec *recording.Recording, only history.Selection, from, to time.Time, most int64,
+) (*Past, error) {
+	p.objects = map[string]*Object{}
 	p.began, _ = rec.Began()
 	for _, scope := range rec.Collections() {
 		resource := scope.Resource.GroupResource()
@@ -73,9 +79,16 @@ func read(rec *recording.Recording, only history.Selection, from, to time.Time, 
 		}
 		p.collections = append(p.collections, &collection{journal: j})
 	}
+	passed := false // the first moment
 	for item, err := range history.Of(rec) {
 		if err != nil {
 			return nil, err
+		}
+		if !passed && item.Time.After(from) {
+			passed = true
+			if err := p.flush(); err != nil {
+				return nil, err
+			}
 		}
 		late := item.Time.After(to)
 		if late && !slices.ContainsFunc(p.collections, func(c *collection) bool { return !c.synced }) {
@@ -88,7 +101,7 @@ func read(rec *recording.Recording, only history.Selection, from, to time.Time, 
 			return nil, err
 		}
 	}
-	return p, nil
+	return p, p.flush()
 }
 
 func (p *Past) add(item history.Item, only history.Selection) error {
@@ -101,16 +114,35 @@ func (p *Past) add(item history.Item, only history.Selection) error {
 	}
 	key := item.Key()
 	o := p.objects[key]
-	if o == nil || !item.Initial && o.journal != c.journal { // of several informers, the one that was told last
-		o = &Object{Resource: item.Resource, key: object.KeyOf(item.Object()), began: p.began, journal: c.journal}
+	if o == nil || !item.Initial && o.of != c { // of several informers, the one that was told last
+		o = &Object{Resource: item.Resource, key: object.KeyOf(item.Object()), began: p.began, of: c}
 		p.objects[key] = o
 	}
 	if item.Initial {
+		o.pending = nil
 		c.initial = append(c.initial, item)
 		return nil
 	}
 	o.last, o.unknown = item.Time, item.Unknown
+	if !p.every {
+		o.pending = &item
+		return nil
+	}
 	return c.add(item)
+}
+
+// flush adds the pending changes to the journals.
+func (p *Past) flush() error {
+	for _, o := range p.objects {
+		if o.pending == nil {
+			continue
+		}
+		if err := o.of.add(*o.pending); err != nil {
+			return err
+		}
+		o.pending = nil
+	}
+	return nil
 }
 
 // begin begins the journal with the objects of the first list.
@@ -176,7 +208,7 @@ func (o *Object) Namespace() string { return o.key.Namespace }
 
 // At returns the object as it was at a moment, nil if there was none. It is the caller's.
 func (o *Object) At(t time.Time) (*unstructured.Unstructured, error) {
-	c, err := o.journal.At(o.key, journal.Moment(t))
+	c, err := o.of.journal.At(o.key, journal.Moment(t))
 	switch {
 	case errors.Is(err, journal.ErrNotFound):
 		return nil, nil
@@ -196,7 +228,7 @@ func (o *Object) Changes() iter.Seq2[history.Item, error] {
 				return
 			}
 		}
-		for c, err := range o.journal.Since("0") {
+		for c, err := range o.of.journal.Since("0") {
 			if err == nil && c.Key != o.key {
 				continue
 			}
@@ -221,7 +253,7 @@ func (o *Object) explain(err error) error {
 	if !errors.Is(err, journal.ErrTooOld) {
 		return err
 	}
-	begins := o.journal.Stats().BeginTime.Local().Format("15:04:05.000")
+	begins := o.of.journal.Stats().BeginTime.Local().Format("15:04:05.000")
 	return fmt.Errorf("%s changed too much to be kept in memory: what is left begins at %s; "+
 		"name a later moment, or fewer objects", o.Resource.Name(), begins)
 }
