@@ -263,12 +263,14 @@ func TestViewErrors(t *testing.T) {
 			t.Errorf("of an error heard %v", heard)
 		}
 		stop()
+		synctest.Wait()
 		clear(heard)
 		v.Inject(tidingstest.Any, tidingstest.Fault{Err: apierrors.NewInternalError(errors.New("broken"))})
 		v.Stop()
 		v.Start()
 		v.Create(podNamed("c", "z"))
 		time.Sleep(5 * time.Minute)
+		synctest.Wait()
 		if _, exists, err := view.GetStore().GetByKey("c/z"); err != nil || !exists {
 			t.Errorf("get after the error: %t, %v", exists, err)
 		}

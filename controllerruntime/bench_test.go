@@ -143,7 +143,8 @@ func BenchmarkViews(b *testing.B) {
 		"copy unstructured":            func() error { whole.DeepCopy(); return nil },
 		"decode unstructured":          func() error { return new(unstructured.Unstructured).UnmarshalJSON(data) },
 		"unstructured from structured": to(typed, whole), "structured from unstructured": to(whole, typed),
-		"metadata from structured": to(typed, asMetadata(podKind)), "metadata from unstructured": to(whole, asMetadata(podKind)),
+		"metadata from structured":   to(typed, asMetadata(podKind)),
+		"metadata from unstructured": to(whole, asMetadata(podKind)),
 	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
