@@ -8,3 +8,16 @@ type ownKey struct{}
 func withOwn(ctx context.Context) context.Context { return context.WithValue(ctx, ownKey{}, true) }
 
 func isOwn(ctx context.Context) bool { return ctx.Value(ownKey{}) != nil }
+
+// uploadKey marks a forwarded request whose body is sent on while it comes.
+type uploadKey struct{}
+
+func withUpload(ctx context.Context, u *upload) context.Context {
+	return context.WithValue(ctx, uploadKey{}, u)
+}
+
+// uploadOf returns the body of a forwarded request; nil if it is sent on as a whole.
+func uploadOf(ctx context.Context) *upload {
+	u, _ := ctx.Value(uploadKey{}).(*upload)
+	return u
+}

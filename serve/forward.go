@@ -8,8 +8,6 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"strings"
-	"sync/atomic"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
@@ -48,12 +46,17 @@ func newForwarder(options Options) (*forwarder, error) {
 		return nil, err
 	}
 	f.proxy = &httputil.ReverseProxy{
-		Rewrite:       func(r *httputil.ProxyRequest) { rewrite(r, host) },
-		Transport:     f,
+		Rewrite:   func(r *httputil.ProxyRequest) { rewrite(r, host) },
+		Transport: f,
+		ModifyResponse: func(response *http.Response) error {
+			uploadOf(response.Request.Context()).answered(response.Header)
+			return nil
+		},
 		FlushInterval: -1,
 		ErrorLog:      slog.NewLogLogger(options.Logger.Handler(), slog.LevelDebug),
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			options.Logger.DebugContext(r.Context(), "cannot forward", "path", r.URL.Path, "error", err)
+			uploadOf(r.Context()).answered(w.Header())
 			writeError(w, r, apierrors.NewTimeoutError("the API server cannot be reached", 1))
 		},
 	}
@@ -109,31 +112,16 @@ func buffer(r *http.Request) (*http.Request, error) {
 	return r, nil
 }
 
-// requestBody is a body that is sent on while it comes. Closing one that has not been read to its end also ends a Read
-// in progress, for which Close would have to wait: the API server has answered, and the client may send no more.
-type requestBody struct {
-	io.ReadCloser
-	ended  atomic.Bool
-	giveUp func(time.Time) error // sets a deadline for reading
-}
-
-func (b *requestBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if err != nil {
-		b.ended.Store(true)
-	}
-	return n, err
-}
-
-func (b *requestBody) Close() error {
-	if !b.ended.Load() {
-		_ = b.giveUp(time.Now()) // all connections of a server have deadlines
-	}
-	return b.ReadCloser.Close()
-}
-
 // forward sends a request on.
 func (f *forwarder) forward(w http.ResponseWriter, r *http.Request, c caller) {
+	if c.credential != byToken {
+		impersonated, err := f.impersonated(r, c)
+		if err != nil {
+			writeError(w, r, err)
+			return
+		}
+		r = impersonated
+	}
 	buffered, err := buffer(r)
 	if err != nil {
 		writeError(w, r, apierrors.NewBadRequest("the body is shorter than announced"))
@@ -141,27 +129,30 @@ func (f *forwarder) forward(w http.ResponseWriter, r *http.Request, c caller) {
 	}
 	r = buffered
 	if r.GetBody == nil && r.ContentLength != 0 {
-		connection := http.NewResponseController(w)
-		_ = connection.EnableFullDuplex() // otherwise the answer waits for the body; only HTTP/1.1 needs it
-		r = r.Clone(r.Context())
-		r.Body = &requestBody{ReadCloser: r.Body, giveUp: connection.SetReadDeadline}
+		if r.Header.Get("Upgrade") != "" { // the body would be read from a connection that no longer has one
+			writeError(w, r, apierrors.NewBadRequest("a request that upgrades its connection cannot have a large body"))
+			return
+		}
+		upload := startUpload(w, r)
+		defer upload.end()
+		r = r.Clone(withUpload(r.Context(), upload))
+		r.Body = upload
 	}
-	if c.credential == byToken {
-		f.proxy.ServeHTTP(w, r)
-		return
-	}
+	f.proxy.ServeHTTP(w, r)
+}
+
+// impersonated returns the request with which the replica acts as a caller whose credentials it cannot pass on.
+func (f *forwarder) impersonated(r *http.Request, c caller) (*http.Request, error) {
 	switch {
 	case !f.impersonate:
-		writeError(w, r, forbidden(c, "this replica does not forward requests of callers with a client certificate (--impersonate)"))
-		return
+		return nil, forbidden(c, "this replica does not forward requests of callers with a client certificate (--impersonate)")
 	case impersonates(r.Header):
-		writeError(w, r, forbidden(c, "a caller with a client certificate cannot impersonate through this replica"))
-		return
+		return nil, forbidden(c, "a caller with a client certificate cannot impersonate through this replica")
 	}
-	r = r.Clone(r.Context())
+	r = r.Clone(withOwn(r.Context()))
 	r.Header.Del("Authorization") // it is not what the caller was authenticated by
 	setImpersonation(r.Header, c)
-	f.proxy.ServeHTTP(w, r.WithContext(withOwn(r.Context())))
+	return r, nil
 }
 
 // setImpersonation asks the API server to act as the caller.
@@ -185,6 +176,10 @@ func (f *forwarder) RoundTrip(r *http.Request) (*http.Response, error) {
 	t := f.anonymous
 	if isOwn(r.Context()) {
 		t = f.own
+	}
+	if u := uploadOf(r.Context()); u != nil {
+		r = r.WithContext(r.Context()) // a copy
+		r.Body = u                     // the proxy's own would not pass on that the transport closes it
 	}
 	if r.Header.Get("Upgrade") != "" {
 		return t.upgrade.RoundTrip(r)
