@@ -3,7 +3,6 @@ package serve
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -130,6 +129,25 @@ func TestWhoMayRead(t *testing.T) {
 			t.Errorf("impersonating somebody who may not: %d", code)
 		}
 	})
+	t.Run("the replica's own rights", func(t *testing.T) {
+		for user, want := range map[string][]string{
+			"all": nil, "lister": {"create tokenreviews", "create subjectaccessreviews", "watch configmaps"},
+		} {
+			s, err := NewServer(Options{Config: users[user], Resources: []string{"configmaps"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			missing, err := s.MissingRights(ctx)
+			if err != nil || len(missing) != len(want) {
+				t.Errorf("%s: %q, %v", user, missing, err)
+			}
+			for i, right := range want {
+				if !strings.Contains(missing[i], "cluster role must allow to "+right) {
+					t.Errorf("%s: %q, want %s", user, missing[i], right)
+				}
+			}
+		}
+	})
 	t.Run("secrets are forwarded", func(t *testing.T) {
 		before := r.counts.forwarded.Load()
 		if code, _ := answerTo(t, r.config(users["all"]), "/api/v1/secrets?resourceVersion=0", nil); code != http.StatusOK || r.counts.forwarded.Load() == before {
@@ -174,21 +192,5 @@ func TestRevokedWatchEnds(t *testing.T) {
 	}
 	if n := r.counts.revoked.Load(); n != 1 {
 		t.Errorf("%d watches revoked", n)
-	}
-}
-
-// TestTooManyRequests has a user with more requests in flight than it may.
-func TestTooManyRequests(t *testing.T) {
-	f := inFlight{limit: 2, users: map[string]int{}}
-	done, ok := f.begin("a")
-	_, ok2 := f.begin("a")
-	_, ok3 := f.begin("a")
-	_, other := f.begin("b")
-	if !ok || !ok2 || ok3 || !other {
-		t.Error("limited wrongly", ok, ok2, ok3, other)
-	}
-	done()
-	if _, ok := f.begin("a"); !ok || fmt.Sprint(f.users) != "map[a:2 b:1]" {
-		t.Error("not released", f.users)
 	}
 }

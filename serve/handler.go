@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -48,18 +47,18 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.serveOwn(w, r, info) {
 		return
 	}
-	if info.Verb != "watch" {
-		done, ok := s.inFlight.begin(c.GetName())
-		if !ok {
-			s.counts.limited.Add(1)
-			writeError(w, r, apierrors.NewTooManyRequests("too many requests of this user in flight", 1))
-			return
-		}
-		defer done()
+	forward := false
+	answer := func() { forward = s.answer(w, r, info) != nil }
+	if info.Verb == "watch" {
+		answer() // a watch that is answered here costs little
+	} else {
+		s.inFlight.answered.limit(w, r, answer)
 	}
-	if err := s.answer(w, r, info); err != nil {
-		s.counts.forwarded.Add(1)
-		s.forwarder.forward(w, r, c)
+	if forward {
+		s.inFlight.ofForwarded(r, info).limit(w, r, func() {
+			s.counts.forwarded.Add(1)
+			s.forwarder.forward(w, r, c)
+		})
 	}
 }
 
@@ -212,39 +211,6 @@ func writeStatus(w http.ResponseWriter, e protocol.Encoding, err error) {
 	w.Header().Set("Content-Type", e.ContentType(false))
 	w.WriteHeader(int(status.Code))
 	_, _ = w.Write(data) // the client has gone
-}
-
-// inFlight limits the requests of each user.
-type inFlight struct {
-	limit int
-	mu    sync.Mutex // guards users
-	users map[string]int
-}
-
-func (f *inFlight) begin(user string) (done func(), ok bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.users[user] >= f.limit {
-		return nil, false
-	}
-	f.users[user]++
-	return func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		if f.users[user]--; f.users[user] == 0 {
-			delete(f.users, user)
-		}
-	}, true
-}
-
-// total returns how many requests are in flight.
-func (f *inFlight) total() (n int64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, of := range f.users {
-		n += int64(of)
-	}
-	return n
 }
 
 // age returns how long ago the API server was last heard from, in whole seconds.

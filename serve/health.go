@@ -11,7 +11,7 @@ import (
 
 // counters count what the server has done.
 type counters struct {
-	answered, forwarded, refused, limited, revoked, cut atomic.Int64
+	answered, forwarded, refused, revoked, cut atomic.Int64
 }
 
 // serveHealth answers /livez and /readyz, for which nobody needs credentials. They reveal no names

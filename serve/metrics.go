@@ -94,19 +94,23 @@ var (
 	forwardedDesc = describeMetric("tidings_serve_forwarded_total", "Requests forwarded to the API server.")
 	answeredDesc  = describeMetric("tidings_serve_answered_total", "Requests answered from memory.")
 	refusedDesc   = describeMetric("tidings_serve_refused_total", "Requests without valid credentials or without the right.")
-	limitedDesc   = describeMetric("tidings_serve_limited_total", "Requests answered with 429.")
+	limitedDesc   = describeMetric("tidings_serve_limited_total", "Requests answered with 429.", "kind")
 	revokedDesc   = describeMetric("tidings_serve_watches_revoked_total", "Watches ended because the right to them was gone.")
 	cutDesc       = describeMetric("tidings_serve_watches_cut_total", "Watches cut because their client did not read.")
-	inFlightDesc  = describeMetric("apiserver_current_inflight_requests", "Requests in flight, without watches.", "request_kind")
-	objectsDesc   = describeMetric("apiserver_resource_objects", "Objects held in memory.", "group", "resource")
-	memoryDesc    = describeMetric("tidings_serve_memory_bytes", "About what is held in memory.", "resource", "what")
-	budgetDesc    = describeMetric("tidings_serve_memory_budget_bytes", "The budget that was set; 0 is none.")
+	readOnlyDesc  = describeMetric("apiserver_current_inflight_requests",
+		"Requests in flight that are answered here, without watches.", "request_kind")
+	inFlightDesc = describeMetric("tidings_serve_in_flight_requests",
+		"Requests in flight that are limited for each user.", "kind")
+	objectsDesc = describeMetric("apiserver_resource_objects", "Objects held in memory.", "group", "resource")
+	memoryDesc  = describeMetric("tidings_serve_memory_bytes", "About what is held in memory.", "resource", "what")
+	budgetDesc  = describeMetric("tidings_serve_memory_budget_bytes", "The budget that was set; 0 is none.")
 )
 
 // Describe implements prometheus.Collector.
 func (stateCollector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		forwardedDesc, answeredDesc, refusedDesc, limitedDesc, revokedDesc, cutDesc, inFlightDesc, objectsDesc, memoryDesc, budgetDesc,
+		forwardedDesc, answeredDesc, refusedDesc, limitedDesc, revokedDesc, cutDesc, readOnlyDesc, inFlightDesc,
+		objectsDesc, memoryDesc, budgetDesc,
 	} {
 		out <- d
 	}
@@ -114,8 +118,8 @@ func (stateCollector) Describe(out chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c stateCollector) Collect(out chan<- prometheus.Metric) {
-	counter := func(d *prometheus.Desc, value int64) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(value))
+	counter := func(d *prometheus.Desc, value int64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(value), labels...)
 	}
 	gauge := func(d *prometheus.Desc, value int64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(value), labels...)
@@ -123,10 +127,16 @@ func (c stateCollector) Collect(out chan<- prometheus.Metric) {
 	counter(answeredDesc, c.counts.answered.Load())
 	counter(forwardedDesc, c.counts.forwarded.Load())
 	counter(refusedDesc, c.counts.refused.Load())
-	counter(limitedDesc, c.counts.limited.Load())
 	counter(revokedDesc, c.counts.revoked.Load())
 	counter(cutDesc, c.counts.cut.Load())
-	gauge(inFlightDesc, c.inFlight.total(), "readOnly")
+	for _, l := range c.inFlight.all() {
+		inFlight, refused := l.counts()
+		counter(limitedDesc, refused, l.kind)
+		gauge(inFlightDesc, inFlight, l.kind)
+		if l == &c.inFlight.answered {
+			gauge(readOnlyDesc, inFlight, "readOnly")
+		}
+	}
 	gauge(budgetDesc, c.options.MemoryBudget)
 	for _, r := range c.resources {
 		stats := r.collection.stats()

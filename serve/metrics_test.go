@@ -42,6 +42,8 @@ func TestMetrics(t *testing.T) {
 		`apiserver_longrunning_requests{` + of + `verb="WATCH",version="v1"} 0`,
 		`apiserver_watch_events_total{` + of + `version="v1"} 1`,
 		`apiserver_current_inflight_requests{request_kind="readOnly"} 0`,
+		`tidings_serve_in_flight_requests{kind="forwarded"} 0`,
+		`tidings_serve_limited_total{kind="longRunning"} 0`,
 		`apiserver_resource_objects{group="",resource="configmaps"} 1`,
 		`tidings_serve_forwarded_total 1`,
 		"apiserver_delegated_authz_request_total{",

@@ -67,11 +67,9 @@ func TestEqualReviewsAreAskedOnce(t *testing.T) {
 			}
 		})
 	}
-	flight := &f.replicas[0].inFlight
 	eventually(t, func() bool {
-		flight.mu.Lock()
-		defer flight.mu.Unlock()
-		return flight.users["user"] == requests
+		inFlight, _ := f.replicas[0].inFlight.answered.counts()
+		return inFlight == requests
 	})
 	close(v.hold)
 	work.Wait()

@@ -50,8 +50,12 @@ type Options struct {
 	BookmarkInterval time.Duration
 	// WriteTimeout is how long a client may take to read what was sent to it; default 30 seconds.
 	WriteTimeout time.Duration
-	// RequestsPerUser limits the requests in flight of one user, without watches; default 100.
+	// RequestsPerUser limits the requests in flight of one user: those answered from memory, without watches, and as many
+	// again that are forwarded; default 100.
 	RequestsPerUser int
+	// LongRunningPerUser limits the forwarded requests of one user that stay open: watches, followed logs, exec, attach,
+	// port-forward and proxies. Default 2000.
+	LongRunningPerUser int
 	// Dir keeps the objects on disk, so that a start needs no list; empty keeps none. Secrets are never written. It has
 	// to be this replica's own.
 	Dir string
@@ -120,7 +124,7 @@ func NewServer(options Options) (*Server, error) {
 	s := &Server{
 		options: options, access: access, forwarder: forwarder, client: client, clientset: clientset, shutdown: make(chan struct{}),
 		resolver: &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")},
-		inFlight: inFlight{limit: options.RequestsPerUser, users: map[string]int{}},
+		inFlight: newInFlight(options),
 	}
 	limits := journalLimits{options.JournalBytes, options.JournalAge}
 	for _, name := range options.Resources {
@@ -157,11 +161,12 @@ func (o Options) withDefaults() (Options, error) {
 	orDefault(&o.BookmarkInterval, time.Minute)
 	orDefault(&o.WriteTimeout, 30*time.Second)
 	orDefault(&o.RequestsPerUser, 100)
+	orDefault(&o.LongRunningPerUser, 2000)
 	orDefault(&o.SaveInterval, 5*time.Minute)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if min(o.JournalBytes, o.MemoryBudget, int64(o.RequestsPerUser)) < 0 ||
+	if min(o.JournalBytes, o.MemoryBudget, int64(o.RequestsPerUser), int64(o.LongRunningPerUser)) < 0 ||
 		min(o.JournalAge, o.BookmarkInterval, o.WriteTimeout, o.SaveInterval) < 0 {
 		return o, errors.New("serve: no option may be negative")
 	}

@@ -54,7 +54,10 @@ func command() *cobra.Command {
 	p.DurationVar(&f.JournalAge, "journal-age", 5*time.Minute, "how long to keep past changes")
 	p.BoolVar(&f.ServeSecrets, "serve-secrets", false, "allow secrets among the resources: their values are then in this program's memory")
 	p.BoolVar(&f.Impersonate, "impersonate", false, "forward the requests of callers with a client certificate by impersonating them, which needs the right to")
-	p.IntVar(&f.RequestsPerUser, "requests-per-user", 100, "requests in flight of one user, without watches; more get 429")
+	p.IntVar(&f.RequestsPerUser, "requests-per-user", 100,
+		"requests in flight of one user, without those that stay open: answered from memory, and as many forwarded; more get 429")
+	p.IntVar(&f.LongRunningPerUser, "long-running-per-user", 2000,
+		"forwarded requests of one user that stay open: watches, followed logs, exec, port-forward, proxies; more get 429")
 	p.StringVar(&f.Dir, "dir", "",
 		"directory of this replica's own in which to keep the objects, so that a start needs no list; secrets are never written")
 	p.StringVar(&f.budget, "memory-budget", "",
@@ -70,6 +73,9 @@ func (f *flags) run(ctx context.Context, c *cobra.Command) error {
 		level = slog.LevelDebug
 	}
 	f.Logger = slog.New(slog.NewTextHandler(c.ErrOrStderr(), &slog.HandlerOptions{Level: level}))
+	if len(f.Resources) == 0 {
+		return errors.New("--resources is missing: it names what is served from memory, such as pods,nodes,widgets.example.com")
+	}
 	certificate, err := f.certificate()
 	if err != nil {
 		return err
@@ -80,6 +86,11 @@ func (f *flags) run(ctx context.Context, c *cobra.Command) error {
 		}
 		debug.SetMemoryLimit(f.MemoryBudget)
 	}
+	listener, err := net.Listen("tcp", f.listen)
+	if err != nil {
+		return fmt.Errorf("%w; --listen takes another address", err)
+	}
+	defer listener.Close()
 	server, err := f.server(ctx)
 	if err != nil {
 		return err
@@ -90,10 +101,6 @@ func (f *flags) run(ctx context.Context, c *cobra.Command) error {
 	}
 	for _, right := range missing {
 		f.Logger.ErrorContext(ctx, right)
-	}
-	listener, err := net.Listen("tcp", f.listen)
-	if err != nil {
-		return fmt.Errorf("%w; --listen takes another address", err)
 	}
 	h := &http.Server{
 		Handler: server, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 3 * time.Minute, MaxHeaderBytes: 1 << 20,

@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"math/big"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,6 +23,11 @@ func TestBadInput(t *testing.T) {
 	kubeconfig := filepath.Join(dir, "kubeconfig")
 	write(t, kubeconfig, []byte(`{"apiVersion":"v1","kind":"Config","current-context":"c","contexts":[{"name":"c","context":{"cluster":"c"}}],`+
 		`"clusters":[{"name":"c","cluster":{"server":"http://127.0.0.1:1"}}]}`))
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
 	for name, test := range map[string]struct {
 		args []string
 		want string
@@ -30,6 +36,9 @@ func TestBadInput(t *testing.T) {
 		"wrong certificate": {[]string{"--resources", "pods", "--tls-cert-file", key, "--tls-private-key-file", key}, "serving certificate: "},
 		"API server down": {[]string{"--kubeconfig", kubeconfig, "--resources", "pods", "--tls-cert-file", cert, "--tls-private-key-file", key},
 			"connection refused"},
+		"no resources": {[]string{"--tls-cert-file", cert, "--tls-private-key-file", key}, "--resources is missing: it names"},
+		"port in use": {[]string{"--resources", "pods", "--tls-cert-file", cert, "--tls-private-key-file", key,
+			"--listen", taken.Addr().String()}, "--listen takes another address"},
 		"memory budget": {[]string{"--resources", "pods", "--tls-cert-file", cert, "--tls-private-key-file", key,
 			"--memory-budget", "much"},
 			"such as 512Mi"},
@@ -37,7 +46,7 @@ func TestBadInput(t *testing.T) {
 	} {
 		c := command()
 		var out bytes.Buffer
-		c.SetArgs(test.args)
+		c.SetArgs(append([]string{"--listen", "127.0.0.1:0"}, test.args...))
 		c.SetOut(&out)
 		c.SetErr(&out)
 		if err := c.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
