@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -53,8 +54,11 @@ func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request) bool {
 // problem: its requests are forwarded.
 func (r *resource) problem() error {
 	found := r.found.Load()
-	if found == nil {
+	switch {
+	case found == nil && r.missing.Load():
 		return nil
+	case found == nil:
+		return errors.New("not looked for yet")
 	}
 	if _, err := r.ready(); err != nil {
 		return err

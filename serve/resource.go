@@ -33,8 +33,9 @@ type resource struct {
 	selectable func(*protocol.ResourceType) []string
 	saved      *savedFile // nil if nothing is saved
 
-	// found is set once the API server has the resource.
-	found atomic.Pointer[foundResource]
+	// found is set once the API server has the resource, and missing once it was looked for in vain.
+	found   atomic.Pointer[foundResource]
+	missing atomic.Bool
 	// lossy is set once an object could not be decoded without losing something; only its own
 	// encoding is served from then on.
 	lossy atomic.Bool
@@ -59,6 +60,7 @@ func (r *resource) run(ctx context.Context, d discovery.DiscoveryInterface, clie
 			r.follow(ctx, found, client)
 			return
 		}
+		r.missing.Store(true)
 		r.logger.InfoContext(ctx, "its requests are forwarded until it exists", "resource", r.name, "error", err)
 		pause(ctx, rediscoverInterval)
 	}
