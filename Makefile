@@ -97,7 +97,9 @@ fuzz: ## every fuzz target for FUZZTIME each
 	  for f in $$($(GO) test -list '^Fuzz' $$pkg 2>/dev/null | grep '^Fuzz'); do \
 	    echo "$$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
 	  done; done
-	cd serve && $(GO) test -run '^$$' -fuzz '^FuzzSelectors$$' -fuzztime $(FUZZTIME) .
+	@cd serve && for f in $$($(GO) test -list '^Fuzz' . | grep '^Fuzz'); do \
+	  echo "serve $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) . || exit 1; \
+	done
 
 SEEDS ?= 200
 simulate: ## SEEDS simulated runs of informers, controllers and managers against a server that misbehaves, and ten times as many of reads on demand; TIDINGS_SEED=N is the first seed

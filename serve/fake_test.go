@@ -37,7 +37,7 @@ type reviewer struct {
 }
 
 // start starts the proxy and returns the configuration of the replicas' own user.
-func (v *reviewer) start(t *testing.T, s *tidingstest.Server) *rest.Config {
+func (v *reviewer) start(t testing.TB, s *tidingstest.Server) *rest.Config {
 	t.Helper()
 	target, err := url.Parse(s.Config().Host)
 	if err != nil {

@@ -149,12 +149,8 @@ func (s *Server) exchange(w http.ResponseWriter, r *http.Request, info *request.
 	if single && query.Get("resourceVersion") == "" {
 		return nil, errForward // asking for the most recent version costs as much as the object
 	}
-	accept := r.Header.Get("Accept")
-	e, err := protocol.Negotiate(accept, &found.ResourceType, info.Verb == "watch")
-	switch {
-	case err != nil, e.Media == protocol.YAML, strings.Contains(accept, "Table"), strings.Contains(accept, "pretty"), strings.Contains(accept, ";q="):
-		return nil, errForward
-	case res.lossy.Load() && (e.Partial || found.BuiltIn && e.Media != protocol.Protobuf):
+	e, ok := negotiate(r.Header.Get("Accept"), &found.ResourceType, info.Verb == "watch")
+	if !ok || res.lossy.Load() && (e.Partial || found.BuiltIn && e.Media != protocol.Protobuf) {
 		return nil, errForward
 	}
 	return &exchange{server: s, w: w, r: r, resource: res, found: found, target: target, query: query, encoding: e}, nil

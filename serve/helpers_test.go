@@ -29,7 +29,7 @@ type replica struct {
 }
 
 // startReplica starts a replica and waits until its resources have synced.
-func startReplica(t *testing.T, options Options) *replica {
+func startReplica(t testing.TB, options Options) *replica {
 	t.Helper()
 	r := startReplicaWithout(t, options)
 	eventually(t, func() bool {
@@ -44,7 +44,7 @@ func startReplica(t *testing.T, options Options) *replica {
 }
 
 // startReplicaWithout starts a replica and waits for nothing.
-func startReplicaWithout(t *testing.T, options Options) *replica {
+func startReplicaWithout(t testing.TB, options Options) *replica {
 	t.Helper()
 	s, err := NewServer(options)
 	if err != nil {
@@ -84,7 +84,7 @@ func newLogger(w io.Writer) *slog.Logger {
 }
 
 // eventually waits until a condition holds.
-func eventually(t *testing.T, holds func() bool) {
+func eventually(t testing.TB, holds func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(30 * time.Second)
 	for !holds() {

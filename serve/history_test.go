@@ -38,13 +38,13 @@ type fixture struct {
 	replicas []*replica
 }
 
-func newFixture(t *testing.T, replicas int, options tidingstest.ServerOptions, o Options) *fixture {
+func newFixture(t testing.TB, replicas int, options tidingstest.ServerOptions, o Options) *fixture {
 	t.Helper()
 	return newReviewed(t, &reviewer{}, replicas, options, o)
 }
 
 // newReviewed is newFixture with a reviewer.
-func newReviewed(t *testing.T, v *reviewer, replicas int, options tidingstest.ServerOptions, o Options) *fixture {
+func newReviewed(t testing.TB, v *reviewer, replicas int, options tidingstest.ServerOptions, o Options) *fixture {
 	t.Helper()
 	options.Loopback = true
 	f := &fixture{Server: tidingstest.NewServer(t, options)}
@@ -73,7 +73,7 @@ func (f *fixture) maps(i int) typedv1.ConfigMapInterface {
 }
 
 // synced waits until all replicas have what the server has.
-func (f *fixture) synced(t *testing.T) {
+func (f *fixture) synced(t testing.TB) {
 	t.Helper()
 	f.SendBookmarks(configMaps)
 	for _, r := range f.replicas {

@@ -125,13 +125,13 @@ func FuzzToken(f *testing.F) {
 	f.Add("eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MSwic3RhcnQiOiIuLi9hIn0")
 	f.Fuzz(func(t *testing.T, text string) {
 		token, err := ParseToken(text)
-		if err != nil {
+		if err != nil || token.Start == "" { // that of "/" begins at the beginning
 			return
 		}
 		if again, err := ParseToken(token.String()); err != nil || again != token {
 			t.Errorf("%+v becomes %+v, %v", token, again, err)
 		}
-		if token.Start == "" || strings.HasPrefix(token.Start, "/") || strings.Contains("/"+token.Start+"/", "/../") {
+		if strings.HasPrefix(token.Start, "/") || strings.Contains("/"+token.Start+"/", "/../") {
 			t.Errorf("accepted %+v", token)
 		}
 	})

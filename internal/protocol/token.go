@@ -15,7 +15,7 @@ const tokenVersion = "meta.k8s.io/v1"
 
 // Token says where the next page of a list starts.
 type Token struct {
-	ResourceVersion int64 // -1 is the latest
+	ResourceVersion int64 // a negative one is the latest
 	// Start is the path of the first object, without the namespace if the list is of one namespace.
 	Start string
 }
@@ -39,17 +39,18 @@ func ParseToken(s string) (Token, error) {
 	if err == nil {
 		err = json.Unmarshal(data, &t)
 	}
+	key := "/" + strings.TrimPrefix(t.Start, "/")
 	switch {
 	case err != nil:
 		return Token{}, err
 	case t.Version != tokenVersion:
 		return Token{}, fmt.Errorf("server does not recognize this encoded version %v", t.Version)
-	case t.ResourceVersion == 0 || t.ResourceVersion < -1:
+	case t.ResourceVersion == 0:
 		return Token{}, errors.New("incorrect encoded start resourceVersion (version meta.k8s.io/v1)")
 	case t.Start == "":
 		return Token{}, errors.New("encoded start key empty (version meta.k8s.io/v1)")
-	case strings.TrimPrefix(path.Clean("/"+t.Start), "/") != t.Start:
+	case path.Clean(key) != key:
 		return Token{}, errors.New("invalid key")
 	}
-	return Token{t.ResourceVersion, t.Start}, nil
+	return Token{t.ResourceVersion, key[1:]}, nil
 }

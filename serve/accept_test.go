@@ -1,0 +1,51 @@
+package serve
+
+import (
+	"testing"
+
+	"github.com/tidings/tidings/internal/protocol"
+)
+
+// TestAcceptHeadersOfClients: what clients send is understood, and what is better left to the API server is not.
+func TestAcceptHeadersOfClients(t *testing.T) {
+	const (
+		partial = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+		table   = ";as=Table;v=v1;g=meta.k8s.io"
+		proto   = protocol.Protobuf
+		forward = "forward"
+	)
+	for accept, want := range map[string]struct{ builtIn, custom string }{
+		"":                                  {"", ""},
+		"*/*":                               {"", ""},
+		"application/json":                  {"", ""},
+		"application/json;stream=watch":     {"", ""},
+		"application/json, */*;q=0.8":       {"", ""},
+		"application/json, text/plain, */*": {"", ""},
+		proto + ",application/json":         {proto, ""},
+		proto + ", */*":                     {proto, ""},
+		proto:                               {proto, forward},
+		proto + partial + ",application/json" + partial + ",application/json": {proto, proto},
+		"application/json" + table + ",application/json":                      {forward, forward},
+		"application/yaml":                                 {forward, forward},
+		"application/cbor, application/json":               {forward, forward},
+		"*/*, " + proto:                                    {forward, forward},
+		"application/json; q=0.1, " + proto:                {forward, forward},
+		"application/json, " + proto + ";q=2":              {forward, forward},
+		"Application/JSON":                                 {forward, forward},
+		"application/json;as=PartialObjectMetadata;v=v1":   {forward, forward},
+		"application/json;pretty=1":                        {forward, forward},
+		"application/json;as=PartialObjectMetadata;as=x,,": {forward, forward},
+	} {
+		for builtIn, want := range map[bool]string{true: want.builtIn, false: want.custom} {
+			resource := &protocol.ResourceType{GroupVersionResource: pods, Kind: "Pod", Namespaced: true, BuiltIn: builtIn}
+			e, ok := negotiate(accept, resource, false)
+			got := e.Media
+			if !ok {
+				got = forward
+			}
+			if got != want {
+				t.Errorf("%q, built in: %v: %q, want %q", accept, builtIn, got, want)
+			}
+		}
+	}
+}
