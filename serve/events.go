@@ -16,6 +16,7 @@ type eventCache struct {
 
 // eventKey identifies an encoded event of a resource.
 type eventKey struct {
+	epoch   int // of the collection: a restored server assigns versions again
 	version uint64
 	kind    watch.EventType
 	media   string
@@ -72,7 +73,7 @@ func (c *eventCache) added(size int) {
 	}
 }
 
-// clear drops everything: versions are about to be used again.
+// clear drops everything.
 func (c *eventCache) clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

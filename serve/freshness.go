@@ -62,12 +62,14 @@ func newFreshness(ctx context.Context, c *collection, s *source.HTTP[*source.Raw
 // errWentBack is the reason for a list after the server's version went back.
 var errWentBack = errors.New("the server's version is older than what it has sent")
 
-// check asks the server for its version. If that is older than the collection's, the server was restored from a backup.
+// check asks the server for its version. If that is older than the collection's, the server was restored from a backup,
+// and the collection is of a history that is no more: errWentBack.
 func (f *freshness) check(ctx context.Context) (uint64, error) {
 	seen, _ := f.collection.position()
 	version, err := f.ask(ctx)
 	if err == nil && version < seen {
 		f.relist(errWentBack)
+		return 0, errWentBack
 	}
 	return version, err
 }
@@ -79,7 +81,7 @@ func (f *freshness) checkOften(ctx context.Context, interval time.Duration) {
 	for {
 		select {
 		case <-tick.C:
-			_, _ = f.check(ctx) // a server that cannot be reached is the reflector's concern
+			_, _ = f.check(ctx) // what is wrong is the reflector's concern
 		case <-ctx.Done():
 			return
 		}
@@ -90,7 +92,8 @@ func (f *freshness) checkOften(ctx context.Context, interval time.Duration) {
 var errNotProved = apierrors.NewTimeoutError("the API server cannot be reached, so nobody knows the most recent state; "+
 	"resourceVersion=0 asks for what is known", 1)
 
-// mostRecent implements protocol.Storage.MostRecent. errForward says that the collection has not caught up in time.
+// mostRecent implements protocol.Storage.MostRecent. errForward says that the collection has not caught up in time, or
+// that the server was restored.
 func (f *freshness) mostRecent(ctx context.Context) (uint64, error) {
 	version, err := f.check(ctx)
 	switch {

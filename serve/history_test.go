@@ -81,56 +81,117 @@ func (f *fixture) synced(t testing.TB) {
 	}
 }
 
-// TestClientsMove has clients that watch at one replica, then at another or at the server, in
-// random order and with cuts, while objects change. Each follows what happens to its part of the
-// objects exactly: in order, no change twice, none left out; and none needs a list but when the
-// server has lost its history.
+// trouble is what happens to the server while clients move.
+type trouble string
+
+const (
+	noTrouble  trouble = "quiet"
+	cuts       trouble = "cuts"     // broken connections, and history that the server has lost
+	rewritings trouble = "restores" // the server goes back to a backup
+)
+
+// TestClientsMove has clients that watch at one replica, then at another or at the server, in random order and with
+// cuts, while objects change. Each follows what happens to its part of the objects exactly: in order, no change twice,
+// none left out; and none needs a list but when the server has lost its history or was restored. Once all know of a
+// restore, none sees what it has undone.
 func TestClientsMove(t *testing.T) {
-	for _, disturbed := range []bool{false, true} {
-		t.Run(fmt.Sprint("disturbed=", disturbed), func(t *testing.T) { testClientsMove(t, disturbed) })
+	for _, trouble := range []trouble{noTrouble, cuts, rewritings} {
+		t.Run(string(trouble), func(t *testing.T) { testClientsMove(t, trouble) })
 	}
 }
 
-func testClientsMove(t *testing.T, disturbed bool) {
+func testClientsMove(t *testing.T, trouble trouble) {
 	random := testseed.Rand(t)
-	f := newFixture(t, 2, tidingstest.ServerOptions{}, Options{BookmarkInterval: 50 * time.Millisecond})
+	f := newFixture(t, 2, tidingstest.ServerOptions{}, Options{
+		BookmarkInterval: 50 * time.Millisecond,
+	})
 	f.Load(configMap("0", "a"), configMap("1", "b"))
 	f.synced(t)
 	var done atomic.Bool
 	var clients sync.WaitGroup
+	var restores atomic.Int64
 	movers := make([]*mover, 8)
 	for i := range movers {
-		m := &mover{fixture: f, t: t, random: rand.New(rand.NewPCG(random.Uint64(), 0)), label: []string{"", "half=a", "half=b", "half!=a"}[i%4]}
+		m := &mover{
+			fixture: f, t: t, random: rand.New(rand.NewPCG(random.Uint64(), 0)), restores: &restores,
+			label: []string{"", "half=a", "half=b", "half!=a"}[i%4],
+		}
 		movers[i] = m
 		clients.Go(func() { m.run(&done) })
 	}
 	for i := range 600 {
-		f.change(random)
-		if disturbed && i%40 == 39 {
+		f.change(random, "")
+		switch {
+		case trouble == cuts && i%40 == 39:
 			f.disturb(random)
+		case trouble == rewritings && i%100 == 99:
+			f.rewrite(random, movers, &restores)
 		}
 		time.Sleep(time.Duration(random.IntN(4)) * time.Millisecond)
 	}
 	done.Store(true)
 	clients.Wait()
+	lists := 0
 	for i, m := range movers {
-		if !disturbed && m.lists > 1 {
+		lists += m.lists
+		if trouble == noTrouble && m.lists > 1 {
 			t.Errorf("client %d listed %d times", i, m.lists)
 		}
 	}
+	if trouble == rewritings && lists <= len(movers) {
+		t.Errorf("no client noticed any of %d restores", restores.Load())
+	}
 }
 
-// change changes a random object.
-func (f *fixture) change(random *rand.Rand) {
+// undone is the annotation of objects that a later restore undoes, with the number of that restore.
+const undone = "undone-by"
+
+// change changes a random object. undoneBy is the restore that undoes it; "" if none does.
+func (f *fixture) change(random *rand.Rand, undoneBy string) {
 	name, label := strconv.Itoa(random.IntN(12)), []string{"a", "b"}[random.IntN(2)]
 	_, exists := f.Versions(configMaps)[object.Key{Namespace: "default", Name: name}]
+	o := configMap(name, label)
+	if undoneBy != "" {
+		o.Annotations = map[string]string{undone: undoneBy}
+	}
 	switch {
 	case exists && random.IntN(3) == 0:
-		f.Delete(configMap(name, ""))
+		f.Delete(o)
 	case exists:
-		f.Update(configMap(name, label))
+		f.Update(o)
 	default:
-		f.Create(configMap(name, label))
+		f.Create(o)
+	}
+}
+
+// rewrite restores the server from a backup, and waits until the replicas and all clients have found out. Until then
+// nothing is changed: a server, the real one as well, does not notice when a client goes on from a version that it has
+// assigned again since.
+func (f *fixture) rewrite(random *rand.Rand, movers []*mover, restores *atomic.Int64) {
+	t := movers[0].t
+	backup := f.Snapshot()
+	for range 1 + random.IntN(20) {
+		f.change(random, strconv.FormatInt(restores.Load()+1, 10))
+		time.Sleep(time.Duration(random.IntN(3)) * time.Millisecond)
+	}
+	f.synced(t) // a replica that has not seen the end of the old history would not know its versions
+	if random.IntN(2) == 0 {
+		f.Restore(backup)
+	} else {
+		f.Stop()
+		f.Restore(backup)
+		f.Start()
+	}
+	last, err := strconv.ParseUint(f.ResourceVersion(), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range f.replicas {
+		eventually(t, func() bool { return r.resources[0].collection.stats().version == last })
+	}
+	restores.Add(1)
+	for _, m := range movers { // a step from before may still get what is undone
+		eventually(t, func() bool { return m.known.Load() == restores.Load() && m.position.Load() <= last })
 	}
 }
 
@@ -150,12 +211,14 @@ func (f *fixture) disturb(random *rand.Rand) {
 // mover is a client that moves between replicas.
 type mover struct {
 	*fixture
-	t       *testing.T
-	random  *rand.Rand
-	label   string // selector
-	version string // "" before the first list
-	state   map[string]string
-	lists   int
+	t        *testing.T
+	random   *rand.Rand
+	label    string        // selector
+	position atomic.Uint64 // the version it has seen; 0 before the first list, and when it has to list again
+	state    map[string]string
+	lists    int
+	restores *atomic.Int64 // how many restores the replicas know of
+	known    atomic.Int64  // of these, when the step began
 }
 
 func (m *mover) run(done *atomic.Bool) {
@@ -165,7 +228,7 @@ func (m *mover) run(done *atomic.Bool) {
 	deadline := time.Now().Add(20 * time.Second)
 	for !maps.Equal(m.state, m.wanted()) {
 		if time.Now().After(deadline) {
-			m.t.Errorf("%q at %s: %v, want %v at %s", m.label, m.version, m.state, m.wanted(), m.ResourceVersion())
+			m.t.Errorf("%q at %d: %v, want %v at %s", m.label, m.position.Load(), m.state, m.wanted(), m.ResourceVersion())
 			return
 		}
 		m.step(200 * time.Millisecond)
@@ -177,23 +240,32 @@ func (m *mover) wanted() map[string]string {
 	wanted := map[string]string{}
 	for _, o := range m.Objects(configMaps) {
 		if label := o.GetLabels()["half"]; m.label == "" || m.label == "half="+label || m.label == "half!=a" && label != "a" {
-			wanted[o.GetName()] = o.GetResourceVersion()
+			wanted[o.GetName()] = m.stateOf(o)
 		}
 	}
 	return wanted
+}
+
+// stateOf tells states apart, also those of different histories.
+func (m *mover) stateOf(o object.Object) string {
+	return o.GetResourceVersion() + " " + o.GetLabels()["half"] + o.GetAnnotations()[undone]
 }
 
 // step watches somewhere for a while.
 func (m *mover) step(d time.Duration) {
 	ctx, cancel := context.WithTimeout(m.t.Context(), d)
 	defer cancel()
+	m.known.Store(m.restores.Load())
 	at := m.random.IntN(3) - 1
 	client := m.maps(at)
-	if m.version == "" {
-		m.list(client)
+	position := m.position.Load()
+	if position == 0 {
+		m.list(client, at)
 		return
 	}
-	w, err := client.Watch(ctx, metav1.ListOptions{ResourceVersion: m.version, LabelSelector: m.label, AllowWatchBookmarks: true})
+	w, err := client.Watch(ctx, metav1.ListOptions{
+		ResourceVersion: format(position), LabelSelector: m.label, AllowWatchBookmarks: true,
+	})
 	if err != nil {
 		return // the connection was broken
 	}
@@ -205,7 +277,7 @@ func (m *mover) step(d time.Duration) {
 	}
 }
 
-func (m *mover) list(client typedv1.ConfigMapInterface) {
+func (m *mover) list(client typedv1.ConfigMapInterface, at int) {
 	ctx, cancel := context.WithTimeout(m.t.Context(), 10*time.Second)
 	defer cancel()
 	list, err := client.List(ctx, metav1.ListOptions{LabelSelector: m.label})
@@ -213,10 +285,23 @@ func (m *mover) list(client typedv1.ConfigMapInterface) {
 		return
 	}
 	m.lists++
-	m.version, m.state = list.ResourceVersion, map[string]string{}
-	for _, o := range list.Items {
-		m.state[o.Name] = o.ResourceVersion
+	m.state = map[string]string{}
+	for i := range list.Items {
+		m.put(&list.Items[i], at)
 	}
+	version, err := strconv.ParseUint(list.ResourceVersion, 10, 64)
+	if err != nil {
+		m.t.Error(err)
+	}
+	m.position.Store(version)
+}
+
+// put notes the state of an object, which must not be of a history that no longer is.
+func (m *mover) put(o *corev1.ConfigMap, at int) {
+	if by, err := strconv.ParseInt(o.Annotations[undone], 10, 64); err == nil && by <= m.known.Load() {
+		m.t.Errorf("%q at %d: %s at %s was undone by restore %d of %d", m.label, at, o.Name, o.ResourceVersion, by, m.known.Load())
+	}
+	m.state[o.Name] = m.stateOf(o)
 }
 
 // see handles an event. It returns false when the watch is over.
@@ -225,16 +310,16 @@ func (m *mover) see(e watch.Event, at int) bool {
 	if !ok {
 		err := apierrors.FromObject(e.Object)
 		if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
-			m.version = "" // list again
+			m.position.Store(0) // list again
 		}
 		return false
 	}
-	before, _ := strconv.ParseUint(m.version, 10, 64)
+	before := m.position.Load()
 	now, _ := strconv.ParseUint(o.ResourceVersion, 10, 64)
 	if now < before || now == before && e.Type != watch.Bookmark {
 		m.t.Errorf("%q at %d: %s %s at %d after %d", m.label, at, e.Type, o.Name, now, before)
 	}
-	m.version = o.ResourceVersion
+	m.position.Store(now)
 	_, has := m.state[o.Name]
 	switch e.Type {
 	case watch.Bookmark:
@@ -242,12 +327,28 @@ func (m *mover) see(e watch.Event, at int) bool {
 	case watch.Deleted:
 		delete(m.state, o.Name)
 	default:
-		m.state[o.Name] = o.ResourceVersion
+		m.put(o, at)
 	}
 	if has != (e.Type != watch.Added) {
 		m.t.Errorf("%q at %d: %s %s, which was there: %v", m.label, at, e.Type, o.Name, has)
 	}
 	return true
+}
+
+// TestMostRecentOfARestoredServer: a replica that is ahead of the server, since that was restored, forwards who asks for
+// the most recent state.
+func TestMostRecentOfARestoredServer(t *testing.T) {
+	f := newFixture(t, 1, tidingstest.ServerOptions{}, Options{})
+	f.Create(configMap("x", "a"))
+	f.synced(t)
+	r := f.replicas[0]
+	r.resources[0].collection.Add(nil, "1000000") // as if it had seen a later history
+	before := r.counts.forwarded.Load()
+	list, err := f.maps(0).List(t.Context(), metav1.ListOptions{})
+	if err != nil || list.ResourceVersion != f.ResourceVersion() || r.counts.forwarded.Load() != before+1 {
+		t.Errorf("a list at %s of the server at %s, %v", list.ResourceVersion, f.ResourceVersion(), err)
+	}
+	eventually(t, func() bool { return format(r.resources[0].collection.stats().version) == f.ResourceVersion() })
 }
 
 // nextError waits for the end of a watch, and returns the error in its ERROR event, if any.
@@ -364,5 +465,17 @@ func TestShutdownEndsWatches(t *testing.T) {
 	}
 	if n := f.Count(tidingstest.List) - lists; n != 0 {
 		t.Errorf("%d lists", n)
+	}
+}
+
+// TestEventsOfTwoHistories: an encoded event of a history that no longer is does not stand for one of the new history.
+func TestEventsOfTwoHistories(t *testing.T) {
+	var events eventCache
+	for epoch, want := range []string{"before", "after"} {
+		key := eventKey{epoch: epoch, version: 5, kind: watch.Modified}
+		data, err := events.get(key, func() ([]byte, error) { return []byte(want), nil })
+		if err != nil || string(data) != want {
+			t.Errorf("%q, %v, want %q", data, err, want)
+		}
 	}
 }

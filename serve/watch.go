@@ -36,13 +36,13 @@ func (x *exchange) watch() error {
 		BookmarkInterval: x.server.options.BookmarkInterval, Shutdown: x.server.shutdown,
 	}
 	r := x.found
-	s := &watchSink{exchange: x, sent: x.server.metrics.events.WithLabelValues(r.Group, r.Version, r.Resource)}
+	v, leave := x.view().of(selection)
+	defer leave()
+	s := &watchSink{exchange: x, epoch: v.epoch, sent: x.server.metrics.events.WithLabelValues(r.Group, r.Version, r.Resource)}
 	open := x.server.metrics.longRunning.WithLabelValues("WATCH", r.Group, r.Version, r.Resource)
 	open.Inc()
 	defer open.Dec()
 	defer x.server.watches.add(x, &s.position)()
-	v, leave := x.view().of(selection)
-	defer leave()
 	err = protocol.Watch(ctx, v, selection, options, s)
 	if errors.Is(context.Cause(ctx), errNotAllowed) && x.started {
 		return nil // the watch ends cleanly, and its client learns why when it comes again
@@ -88,6 +88,7 @@ func (x *exchange) keepAsking(cancel context.CancelCauseFunc) (stop func()) {
 // watchSink sends the events of a watch.
 type watchSink struct {
 	*exchange
+	epoch    int
 	out      *bufio.Writer
 	sent     prometheus.Counter
 	position atomic.Uint64 // the version of what was sent last
@@ -122,9 +123,8 @@ func (s *watchSink) encode(e protocol.Event) ([]byte, error) {
 	if e.Version == 0 || e.Type == watch.Bookmark {
 		return s.encoding.Event(e.Type, e.Object)
 	}
-	return s.resource.collection.events.get(eventKey{e.Version, e.Type, s.encoding.Media, s.encoding.Partial}, func() ([]byte, error) {
-		return s.encoding.Event(e.Type, e.Object)
-	})
+	key := eventKey{s.epoch, e.Version, e.Type, s.encoding.Media, s.encoding.Partial}
+	return s.resource.collection.events.get(key, func() ([]byte, error) { return s.encoding.Event(e.Type, e.Object) })
 }
 
 // Flush implements protocol.Sink.
