@@ -1,0 +1,194 @@
+package serve
+
+import (
+	"compress/gzip"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+
+	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/source"
+	"github.com/tidings/tidings/tidingstest"
+)
+
+// TestPagesStayOnOneSnapshot reads page by page while objects change: all pages are of the version of the first.
+func TestPagesStayOnOneSnapshot(t *testing.T) {
+	f := newFixture(t, 2, tidingstest.ServerOptions{}, Options{})
+	for i := range 6 {
+		f.Create(configMap(fmt.Sprint(i), "a"))
+	}
+	f.synced(t)
+	version := f.ResourceVersion()
+	var names []string
+	options := metav1.ListOptions{Limit: 2, ResourceVersion: "0"}
+	for page := 0; ; page++ {
+		before := f.replicas[page%2].counts.answered.Load()
+		list, err := f.maps(page%2).List(t.Context(), options) // a token of one replica is understood by the other
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := f.replicas[page%2].counts.answered.Load() - before; n != 1 {
+			t.Errorf("page %d is not from memory", page)
+		}
+		for _, o := range list.Items {
+			names = append(names, o.Name+o.Labels["half"])
+		}
+		if list.ResourceVersion != version {
+			t.Errorf("page %d is of version %s, not %s", page, list.ResourceVersion, version)
+		}
+		if list.Continue == "" {
+			break
+		}
+		f.Delete(configMap(fmt.Sprint(5-page), "a"))
+		f.Update(configMap(fmt.Sprint(page), "b"))
+		f.synced(t)
+		options = metav1.ListOptions{Limit: 2, Continue: list.Continue}
+	}
+	if got := strings.Join(names, " "); got != "0a 1a 2a 3a 4a 5a" {
+		t.Errorf("read %s", got)
+	}
+}
+
+// TestExactVersions lists past states that the journal has from memory, and forwards others.
+func TestExactVersions(t *testing.T) {
+	f := newFixture(t, 1, tidingstest.ServerOptions{}, Options{})
+	f.synced(t)
+	r := f.replicas[0]
+	first := f.Create(configMap("x", "a"))
+	f.Update(configMap("x", "b"))
+	f.Delete(configMap("x", "b"))
+	f.synced(t)
+	before := r.counts.answered.Load()
+	exactly := metav1.ListOptions{ResourceVersion: first, ResourceVersionMatch: metav1.ResourceVersionMatchExact}
+	list, err := f.maps(0).List(t.Context(), exactly)
+	if err != nil || list.ResourceVersion != first || len(list.Items) != 1 || list.Items[0].Labels["half"] != "a" {
+		t.Errorf("%v, %v", list, err)
+	}
+	if n := r.counts.answered.Load() - before; n != 1 {
+		t.Error("it is not from memory")
+	}
+	r.resources[0].collection.limitJournal(0)
+	forwarded := r.counts.forwarded.Load()
+	_, err = f.maps(0).List(t.Context(), exactly)
+	if n := r.counts.forwarded.Load() - forwarded; n != 1 {
+		t.Errorf("%d requests were forwarded; %v", n, err)
+	}
+}
+
+// TestBookmarks: a watch that nothing happens to gets bookmarks with the version that the replica has reached.
+func TestBookmarks(t *testing.T) {
+	f := newFixture(t, 1, tidingstest.ServerOptions{}, Options{BookmarkInterval: 20 * time.Millisecond})
+	f.Create(configMap("x", "a"))
+	f.synced(t)
+	w, err := f.maps(0).Watch(t.Context(), metav1.ListOptions{
+		ResourceVersion: f.ResourceVersion(), AllowWatchBookmarks: true, LabelSelector: "half=none",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	version := f.Update(configMap("x", "b"))
+	timeout := time.After(20 * time.Second)
+	for {
+		select {
+		case e := <-w.ResultChan():
+			o, ok := e.Object.(*corev1.ConfigMap)
+			if !ok || e.Type != watch.Bookmark {
+				t.Fatalf("got %v", e)
+			}
+			if o.ResourceVersion == version {
+				return
+			}
+		case <-timeout:
+			t.Fatal("no bookmark of the last version")
+		}
+	}
+}
+
+// TestJournalAge forgets changes when they are old.
+func TestJournalAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCollection(journalLimits{bytes: 1 << 20, age: 5 * time.Minute})
+		c.Replace(object.Items[*source.Raw](nil), "1")
+		add := func(version string) {
+			o := configMap("x"+version, "a")
+			o.ResourceVersion = version
+			data, err := o.Marshal()
+			if err != nil {
+				t.Fatal(err)
+			}
+			raw, err := source.ParseRaw(data, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Add([]object.Delta[*source.Raw]{{Type: object.Added, Key: object.KeyOf(raw), Object: raw}}, version)
+		}
+		add("2")
+		time.Sleep(4 * time.Minute)
+		add("3")
+		if s := c.stats(); s.changes != 2 || s.floor != 1 {
+			t.Errorf("after 4 minutes: %d changes after %d", s.changes, s.floor)
+		}
+		time.Sleep(2 * time.Minute)
+		add("4")
+		if s := c.stats(); s.changes != 2 || s.floor != 2 {
+			t.Errorf("after 6 minutes: %d changes after %d", s.changes, s.floor)
+		}
+	})
+}
+
+// TestGzip compresses large answers for clients that accept it, and no others.
+func TestGzip(t *testing.T) {
+	f := newFixture(t, 1, tidingstest.ServerOptions{}, Options{})
+	big := configMap("x", "a")
+	big.Data = map[string]string{"text": strings.Repeat("long ", gzipFrom/4)}
+	f.Create(big)
+	f.Create(configMap("y", "a"))
+	f.synced(t)
+	config := f.replicas[0].config(as(f.config, "user"))
+	config.DisableCompression = true // net/http would decompress by itself
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	get := func(path, encoding string) (*http.Response, string) {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, config.Host+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Accept-Encoding", encoding)
+		response, err := client.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		in := io.Reader(response.Body)
+		if response.Header.Get("Content-Encoding") == "gzip" {
+			if in, err = gzip.NewReader(in); err != nil {
+				t.Fatal(err)
+			}
+		}
+		text, err := io.ReadAll(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return response, string(text)
+	}
+	const cached = "?resourceVersion=0"
+	for path, want := range map[string]string{mapsPath + cached: "gzip", mapsPath + "/y" + cached: ""} {
+		_, plain := get(path, "identity")
+		response, text := get(path, "gzip")
+		if got := response.Header.Get("Content-Encoding"); got != want || text != plain || plain == "" {
+			t.Errorf("%s: encoded as %q, want %q; equal: %v", path, got, want, text == plain)
+		}
+	}
+}
