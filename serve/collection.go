@@ -22,9 +22,10 @@ import (
 // undoing the journal's changes from the last one back gives the state at each version down to
 // floor.
 type collection struct {
-	limits journalLimits
-	events eventCache
-	topics topics
+	limits  journalLimits
+	events  eventCache
+	topics  topics
+	packing *packing // nil keeps objects as they come; set before there are any
 
 	mu      sync.Mutex // guards the fields below
 	objects map[string]object.Object
@@ -103,67 +104,73 @@ func (c *collection) apply(d object.Delta[*source.Raw], now time.Time) {
 		return
 	}
 	path := d.Key.String()
-	before := c.objects[path]
-	change := protocol.Change{Version: version, Before: before, After: d.Object}
+	kept := c.objects[path]
+	change := protocol.Change{Version: version, After: d.Object}
+	if before := opened(kept); before != nil {
+		change.Before = before
+	}
 	if d.Type == object.Deleted {
 		change.After, change.Final = nil, d.Object
 	}
 	c.version = version
 	switch {
 	case change.After != nil:
-		c.objects[path] = change.After
-		c.objectBytes += objectSize(change.After) - objectSize(before)
-	case before == nil:
+		next := c.keep(d.Object, kept)
+		c.objects[pathOf(d.Key)] = next
+		c.objectBytes += objectSize(next) - objectSize(kept)
+	case kept == nil:
 		return // nobody has seen it
 	default:
 		delete(c.objects, path)
-		c.objectBytes -= objectSize(before)
+		c.drop(kept)
+		c.objectBytes -= objectSize(kept)
 	}
-	if (before == nil) != (change.After == nil) {
+	if (kept == nil) != (change.After == nil) {
 		c.paths = nil
 	}
-	e := entry{change, now, sizeOf(change), c.topics.note(change)}
+	e := entry{change, now, c.sizeOf(change), c.topics.note(change)}
 	c.journal, c.size = append(c.journal, e), c.size+e.size
 }
 
 // changeOverhead is about what a change takes besides the bytes of its objects.
-const changeOverhead = 400
+const changeOverhead int64 = 400
 
-// sizeOf returns the memory that a change keeps alive: that of the state before it. The state after
-// it is the object's, or that of the next change.
-func sizeOf(change protocol.Change) int64 {
-	size := int64(changeOverhead)
-	for _, o := range []object.Object{change.Before, change.Final} {
-		size += encodedSize(o)
+// sizeOf returns the memory that a change keeps alive: that of the state before it. The state after it is the object's,
+// unless that is packed, or that of the next change.
+func (c *collection) sizeOf(change protocol.Change) int64 {
+	size := changeOverhead + encodedSize(change.Before) + encodedSize(change.Final)
+	if c.packing != nil {
+		size += encodedSize(change.After)
 	}
 	return size
 }
 
 func encodedSize(o object.Object) int64 {
-	raw, ok := o.(*source.Raw)
-	if !ok {
-		return 0
+	switch o := o.(type) {
+	case *source.Raw:
+		data, _ := o.Encoding()
+		return int64(len(data))
+	case *packed:
+		return int64(o.EncodedSize())
 	}
-	data, _ := raw.Encoding()
-	return int64(len(data))
+	return 0
 }
 
-// objectOverhead is about what an object takes besides its bytes.
-const objectOverhead = 600
+// What an object takes besides its bytes, about.
+const (
+	objectOverhead = 600
+	packedOverhead = 250
+)
 
 // objectSize returns about what an object takes; nil takes nothing.
 func objectSize(o object.Object) int64 {
-	if o == nil {
+	switch o := o.(type) {
+	case nil:
 		return 0
+	case *packed:
+		return packedOverhead + int64(o.pack.HeapSize())
 	}
 	return objectOverhead + encodedSize(o)
-}
-
-func bytesOf(objects map[string]object.Object) (n int64) {
-	for _, o := range objects {
-		n += objectSize(o)
-	}
-	return n
 }
 
 // limitJournal changes how many bytes the journal keeps.
@@ -192,14 +199,10 @@ func (c *collection) trim(now time.Time) {
 // so the journal begins anew, and the watches that have not reached the list's version end.
 func (c *collection) Replace(objects object.Collection[*source.Raw], resourceVersion string) {
 	version, err := protocol.ParseVersion(resourceVersion)
-	state := make(map[string]object.Object, objects.Len())
-	for key, o := range objects.All() {
-		state[key.String()] = o
-	}
-	size := bytesOf(state)
+	state, size := c.stateOf(objects)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.unconfirmed, c.objectBytes = false, size
+	c.unconfirmed = false
 	if err != nil || version == 0 { // not a version that could be compared: nothing is served
 		c.version = 0
 		return
@@ -211,7 +214,8 @@ func (c *collection) Replace(objects object.Collection[*source.Raw], resourceVer
 		c.events.clear()
 	}
 	if version != c.version || !maps.Equal(c.objects, state) {
-		c.objects, c.paths, c.lists = state, nil, [2]cachedList{}
+		c.take(objects, state)
+		c.objectBytes = size
 		c.journal, c.size, c.floor = nil, 0, version
 		c.topics.lose(version)
 	}
@@ -223,6 +227,9 @@ func (c *collection) Replace(objects object.Collection[*source.Raw], resourceVer
 func (c *collection) remove() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for _, o := range c.objects {
+		c.drop(o)
+	}
 	c.objects, c.paths, c.lists = map[string]object.Object{}, nil, [2]cachedList{}
 	c.journal, c.size, c.objectBytes, c.version, c.proven, c.floor = nil, 0, 0, 0, 0, 0
 	c.epoch++
@@ -278,7 +285,11 @@ type stats struct {
 func (c *collection) stats() stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return stats{len(c.objects), len(c.journal), c.objectBytes, c.size, c.current(), c.floor}
+	s := stats{len(c.objects), len(c.journal), c.objectBytes, c.size, c.current(), c.floor}
+	if c.packing != nil {
+		s.objectBytes += c.packing.shared()
+	}
+	return s
 }
 
 // view is how one request reads a collection. It implements protocol.Storage.

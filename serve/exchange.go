@@ -77,15 +77,12 @@ func (x *exchange) list() error {
 	if err != nil {
 		return err
 	}
-	items, size := make([]runtime.Object, len(page.Items)), 0
+	items, size := make([]runtime.Object, len(page.Items)), int64(0)
 	for i, o := range page.Items {
 		items[i] = o
-		if encoded, ok := o.(protocol.Encoded); ok {
-			data, _ := encoded.Encoding()
-			size += len(data)
-		}
+		size += encodedSize(o)
 	}
-	return x.write(size, func(w io.Writer) error { return x.lossy(x.encoding.WriteList(w, items, page.ListMeta())) })
+	return x.write(int(size), func(w io.Writer) error { return x.lossy(x.encoding.WriteList(w, items, page.ListMeta())) })
 }
 
 // canSelect reports whether the fields of a selector can be read here. Which fields of a custom resource can be

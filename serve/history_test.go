@@ -103,7 +103,7 @@ func TestClientsMove(t *testing.T) {
 func testClientsMove(t *testing.T, trouble trouble) {
 	random := testseed.Rand(t)
 	f := newFixture(t, 2, tidingstest.ServerOptions{}, Options{
-		BookmarkInterval: 50 * time.Millisecond,
+		BookmarkInterval: 50 * time.Millisecond, MemoryBudget: []int64{0, budget}[random.IntN(2)],
 	})
 	f.Load(configMap("0", "a"), configMap("1", "b"))
 	f.synced(t)
@@ -124,7 +124,7 @@ func testClientsMove(t *testing.T, trouble trouble) {
 		switch {
 		case trouble == cuts && i%40 == 39:
 			f.disturb(random)
-		case trouble == rewritings && i%100 == 99:
+		case trouble == rewritings && i%300 == 299:
 			f.rewrite(random, movers, &restores)
 		}
 		time.Sleep(time.Duration(random.IntN(4)) * time.Millisecond)

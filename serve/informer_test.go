@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
@@ -69,12 +70,17 @@ func TestInformersGoUnchanged(t *testing.T) {
 	}
 }
 
-// TestCustomResources serves a custom resource once it exists, in JSON and as metadata, and answers
-// 404 once it is gone.
+// TestCustomResources serves a custom resource once it exists, in JSON and as metadata, and answers 404 once it is gone.
 func TestCustomResources(t *testing.T) {
+	for _, budget := range []int64{0, budget} {
+		t.Run(fmt.Sprint("budget=", budget), func(t *testing.T) { testCustomResources(t, budget) })
+	}
+}
+
+func testCustomResources(t *testing.T, budget int64) {
 	f := newFixture(t, 1, tidingstest.ServerOptions{}, Options{Resources: []string{"configmaps"}})
 	widgets := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
-	r := startReplicaWithout(t, Options{Config: f.config, Resources: []string{"widgets.example.com"}})
+	r := startReplicaWithout(t, Options{Config: f.config, Resources: []string{"widgets.example.com"}, MemoryBudget: budget})
 	f.replicas[0] = r
 	config := r.config(as(f.config, "user"))
 	client := dynamic.NewForConfigOrDie(config).Resource(widgets)
@@ -106,7 +112,7 @@ func TestCustomResources(t *testing.T) {
 	f.BreakConnections()
 	eventually(t, func() bool {
 		_, err := client.List(t.Context(), cached)
-		return err != nil
+		return apierrors.IsNotFound(err)
 	})
 }
 

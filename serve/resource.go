@@ -32,6 +32,7 @@ type resource struct {
 	// selectable returns the fields of a custom resource that field selectors may use.
 	selectable func(*protocol.ResourceType) []string
 	saved      *savedFile // nil if nothing is saved
+	packs      bool       // whether the objects are kept packed
 
 	// found is set once the API server has the resource, and missing once it was looked for in vain.
 	found   atomic.Pointer[foundResource]
@@ -69,6 +70,9 @@ func (r *resource) run(ctx context.Context, d discovery.DiscoveryInterface, clie
 func (r *resource) follow(ctx context.Context, found *foundResource, client *source.Client) {
 	scope := source.Scope{Resource: found.GroupVersionResource, Kind: found.GroupVersionKind()}
 	src, err := source.NewRaw(client, scope, found.BuiltIn)
+	if err == nil && r.packs {
+		err = r.collection.startPacking(&found.ResourceType)
+	}
 	if err == nil {
 		if !found.BuiltIn {
 			found.SelectableFields = r.selectable(&found.ResourceType)
@@ -78,9 +82,11 @@ func (r *resource) follow(ctx context.Context, found *foundResource, client *sou
 			Source: src, Sink: r.collection, Previous: r.collection.held, Resource: found.GroupVersionResource, Name: r.name, Logger: r.logger,
 			OnError: r.noteError,
 		}
+		var h intake.Holder[*source.Raw] = newHolder(r.collection)
 		if r.saved != nil {
-			options.Sink = intake.AsSink[*source.Raw]{Holder: r.saved.holder(r.collection, found)}
+			h = r.saved.holder(r.collection, found)
 		}
+		options.Sink = intake.AsSink[*source.Raw]{Holder: h}
 		found.reflector, err = reflector.New(options)
 	}
 	if err != nil {
@@ -134,8 +140,8 @@ func (r *resource) ready() (*foundResource, error) {
 func (c *collection) held(key object.Key) (*source.Raw, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	raw, ok := c.objects[key.String()].(*source.Raw)
-	return raw, ok
+	raw := opened(c.objects[key.String()])
+	return raw, raw != nil
 }
 
 // discover finds a resource by its name: "pods", "deployments.apps" or "deployments.v1.apps".

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/tidings/tidings/internal/fold"
@@ -61,8 +62,8 @@ func (f *savedFile) save(c *collection, t *protocol.ResourceType) error {
 	var packer fold.Packer
 	return file.WriteFile(f.path, header, file.Options{}, func(w *file.Writer) error {
 		var last *fold.Dictionary
-		for _, o := range objects {
-			raw := o.(*source.Raw) // a collection holds nothing else
+		for _, path := range slices.Sorted(maps.Keys(objects)) { // neighbors resemble each other
+			raw := opened(objects[path])
 			data, _ := raw.Encoding()
 			packed := packer.Pack(data, last)
 			last = packed.Dictionary()
@@ -93,11 +94,10 @@ func (f *savedFile) keep(ctx context.Context, c *collection, t *protocol.Resourc
 	}
 }
 
-// load returns what the file holds, and the key of its newest object.
+// load adds what the file holds to objects, and returns the key of the newest one.
 func (f *savedFile) load(
-	t *protocol.ResourceType,
-) (objects map[string]object.Object, version uint64, newest object.Key, err error) {
-	objects = map[string]object.Object{}
+	t *protocol.ResourceType, objects intake.Gathering[*source.Raw],
+) (version uint64, newest object.Key, err error) {
 	last := uint64(0)
 	err = file.ReadFile(f.path, file.Options{}, func(r *file.Reader) error {
 		if err := r.Header().Check(f.identity(t)); err != nil {
@@ -118,33 +118,33 @@ func (f *savedFile) load(
 			if err != nil {
 				return err
 			}
-			key := object.KeyOf(raw)
-			objects[key.String()] = raw
+			objects.Add(intake.Received[*source.Raw]{Object: raw})
 			if v, err := protocol.ParseVersion(raw.ResourceVersion); err == nil && v > last {
-				last, newest = v, key
+				last, newest = v, object.KeyOf(raw)
 			}
 		}
 		return nil
 	})
-	return objects, version, newest, err
+	return version, newest, err
 }
 
 // savedHolder is a collection that begins with what was saved.
 type savedHolder struct {
-	intake.Open[*source.Raw]
-	file       *savedFile
-	collection *collection
-	found      *foundResource
+	holder
+	file  *savedFile
+	found *foundResource
 }
 
 func (f *savedFile) holder(c *collection, found *foundResource) savedHolder {
-	return savedHolder{intake.Open[*source.Raw]{Previous: c.held, Sink: c}, f, c, found}
+	return savedHolder{newHolder(c), f, found}
 }
 
 // Resume implements intake.Holder: it fills the collection from the file. Nothing is served from it before the watch
 // from its version is open.
 func (h savedHolder) Resume(ctx context.Context) (none intake.Contents, err error) {
-	objects, version, newest, err := h.file.load(&h.found.ResourceType)
+	objects := h.collection.gather(0)
+	defer objects.Close()
+	version, newest, err := h.file.load(&h.found.ResourceType, objects)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return none, nil
@@ -152,7 +152,7 @@ func (h savedHolder) Resume(ctx context.Context) (none intake.Contents, err erro
 		h.file.logger.WarnContext(ctx, "the saved objects cannot be used; they are listed instead", "error", err)
 		return none, nil
 	}
-	h.collection.restore(objects, version)
+	h.collection.restore(objects.Collection(), version)
 	return intake.Contents{ResourceVersion: format(version), Newest: newest}, nil
 }
 
@@ -170,11 +170,13 @@ func (c *collection) contents() (map[string]object.Object, uint64) {
 }
 
 // restore fills an empty collection with a saved state, which is not served before it is confirmed.
-func (c *collection) restore(objects map[string]object.Object, version uint64) {
+func (c *collection) restore(objects object.Collection[*source.Raw], version uint64) {
+	state, size := c.stateOf(objects)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.objects, c.paths, c.version, c.floor, c.unconfirmed = objects, nil, version, version, true
-	c.size, c.objectBytes = 0, bytesOf(objects)
+	c.take(objects, state)
+	c.version, c.floor, c.unconfirmed = version, version, true
+	c.size, c.objectBytes = 0, size
 	c.topics.lose(version)
 }
 

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"encoding/base64"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,14 +12,21 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tidings/tidings/internal/testseed"
 	"github.com/tidings/tidings/tidingstest"
 )
 
 // TestStartWithoutList: a replica with a directory goes on from where it ended, with the changes since and without a
 // list.
 func TestStartWithoutList(t *testing.T) {
+	for _, budget := range []int64{0, budget} {
+		t.Run(fmt.Sprint("budget=", budget), func(t *testing.T) { testStartWithoutList(t, budget) })
+	}
+}
+
+func testStartWithoutList(t *testing.T, budget int64) {
 	dir := t.TempDir()
-	f := newFixture(t, 1, tidingstest.ServerOptions{}, Options{Dir: dir})
+	f := newFixture(t, 1, tidingstest.ServerOptions{}, Options{Dir: dir, MemoryBudget: budget})
 	for i := range 200 {
 		f.Create(configMap(fmt.Sprintf("map-%03d", i), "a"))
 	}
@@ -28,7 +36,9 @@ func TestStartWithoutList(t *testing.T) {
 	f.Delete(configMap("map-001", "a"))
 
 	lists, watchLists := f.Count(tidingstest.List), f.Count(tidingstest.WatchList)
-	f.replicas[0] = startReplica(t, Options{Config: f.config, Resources: []string{"configmaps"}, Dir: dir})
+	f.replicas[0] = startReplica(t, Options{
+		Config: f.config, Resources: []string{"configmaps"}, Dir: dir, MemoryBudget: budget,
+	})
 	f.synced(t)
 	list, err := f.maps(0).List(t.Context(), metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil || len(list.Items) != 199 || list.Items[0].Labels["half"] != "b" {
@@ -101,8 +111,16 @@ func TestSecretsAreNotSaved(t *testing.T) {
 // TestMemoryBudget: journals give way to the objects, and what does not fit is said.
 func TestMemoryBudget(t *testing.T) {
 	f := newFixture(t, 1, tidingstest.ServerOptions{}, Options{MemoryBudget: 8 << 20})
+	random := testseed.Rand(t)
+	newText := func() map[string]string { // that cannot be packed
+		data := make([]byte, 375<<10)
+		for i := range data {
+			data[i] = byte(random.Uint32())
+		}
+		return map[string]string{"text": base64.StdEncoding.EncodeToString(data)}
+	}
 	big := configMap("x", "a")
-	big.Data = map[string]string{"text": strings.Repeat("x", 500<<10)}
+	big.Data = newText()
 	f.Create(big)
 	for i := range 10 {
 		big.Labels["half"] = fmt.Sprint(i)
@@ -119,7 +137,7 @@ func TestMemoryBudget(t *testing.T) {
 	}
 	for i := range 8 {
 		o := configMap(fmt.Sprint("more-", i), "a")
-		o.Data = big.Data
+		o.Data = newText()
 		f.Create(o)
 	}
 	f.synced(t)
@@ -133,7 +151,7 @@ func TestMemoryBudget(t *testing.T) {
 	}
 	for i := range 10 {
 		o := configMap(fmt.Sprint("too-many-", i), "a")
-		o.Data = big.Data
+		o.Data = newText()
 		f.Create(o)
 	}
 	eventually(t, func() bool { return r.resources[0].collection.stats().objects == 19 })

@@ -61,8 +61,9 @@ type Options struct {
 	Dir string
 	// SaveInterval is how often they are saved, besides at the end; default 5 minutes.
 	SaveInterval time.Duration
-	// MemoryBudget is how much memory all of the program may take, in bytes; 0 sets no limit. Journals are shortened to
-	// stay within it. If the objects alone exceed it, the log, /readyz?verbose and the metrics say what takes the
+	// MemoryBudget is how much memory all of the program may take, in bytes; 0 sets no limit. With one, objects are kept
+	// packed, which takes a fraction of the memory and some time to read them, and journals are shortened to stay within
+	// it. If the objects alone exceed it, the log, /readyz?verbose and the metrics say what takes the
 	// memory.
 	MemoryBudget int64
 	// Logger receives what goes wrong; nil is silent.
@@ -130,6 +131,7 @@ func NewServer(options Options) (*Server, error) {
 	for _, name := range options.Resources {
 		r := &resource{
 			name: name, collection: newCollection(limits), logger: options.Logger, checkInterval: options.BookmarkInterval,
+			packs:      options.MemoryBudget > 0,
 			selectable: func(t *protocol.ResourceType) []string { return selectableFields(clientset.Discovery(), t) },
 		}
 		if options.Dir != "" && !isSecrets(name) {

@@ -33,6 +33,12 @@ type Encoded interface {
 	WithResourceVersion(version string) object.Object
 }
 
+// Sized is implemented by Encoded objects whose bytes are made when they are asked for, and not kept.
+type Sized interface {
+	// EncodedSize returns how many bytes Encoding returns.
+	EncodedSize() int
+}
+
 // ErrLossy is the error for an object that cannot be decoded without losing something, because the
 // server that encoded it knows more than this program.
 var ErrLossy = errors.New("the object has parts that this program does not know")

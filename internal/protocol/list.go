@@ -29,7 +29,7 @@ func (e Encoding) CheckList() error {
 	return nil
 }
 
-// WriteList writes a list. In protobuf it holds the encoded items that are not kept encoded in
+// WriteList writes a list. In protobuf it holds the encoded items that are not kept encoded, in
 // memory, and an error comes before the first write unless it is the writer's. In JSON it does not,
 // and an error may come between items.
 func (e Encoding) WriteList(w io.Writer, items []runtime.Object, m metav1.ListMeta) error {
@@ -189,17 +189,26 @@ func (e Encoding) writeProtobufList(w io.Writer, items []runtime.Object, m metav
 		return err
 	}
 	size := headSize(len(metadata)) + len(metadata)
-	encoded := make([][]byte, len(items))
+	encoded := make([][]byte, len(items)) // nil for those whose bytes are made when they are written
 	for i, o := range items {
-		if encoded[i], err = e.protobufItem(o); err != nil {
-			return err
+		n, later := e.sizeOfLater(o)
+		if !later {
+			if encoded[i], err = e.protobufItem(o); err != nil {
+				return err
+			}
+			n = len(encoded[i])
 		}
-		size += headSize(len(encoded[i])) + len(encoded[i])
+		size += headSize(n) + n
 	}
 	apiVersion, kind := e.listKind().ToAPIVersionAndKind()
 	head := appendEnvelopeHead(nil, apiVersion, kind, size)
 	head = append(appendHead(head, listMetadataField, len(metadata)), metadata...)
-	for _, data := range encoded {
+	for i, data := range encoded {
+		if _, later := e.sizeOfLater(items[i]); later {
+			if data, err = e.protobufItem(items[i]); err != nil {
+				return err
+			}
+		}
 		if _, err := w.Write(appendHead(head, listItemsField, len(data))); err != nil {
 			return err
 		}
@@ -210,6 +219,15 @@ func (e Encoding) writeProtobufList(w io.Writer, items []runtime.Object, m metav
 	}
 	_, err = w.Write(append(head, envelopeTail...))
 	return err
+}
+
+// sizeOfLater returns the size of an item whose bytes need not be made before they are written.
+func (e Encoding) sizeOfLater(o runtime.Object) (size int, ok bool) {
+	sized, ok := o.(Sized)
+	if !ok || e.Partial || !e.Resource.BuiltIn {
+		return 0, false
+	}
+	return sized.EncodedSize(), true
 }
 
 // protobufItem returns an item without an envelope.

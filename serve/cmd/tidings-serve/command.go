@@ -61,7 +61,7 @@ func command() *cobra.Command {
 	p.StringVar(&f.Dir, "dir", "",
 		"directory of this replica's own in which to keep the objects, so that a start needs no list; secrets are never written")
 	p.StringVar(&f.budget, "memory-budget", "",
-		"memory that this program may take, such as 512Mi: journals are shortened to keep it; empty sets no limit")
+		"memory that this program may take, such as 512Mi: objects are kept packed and journals shortened; empty sets no limit")
 	p.DurationVar(&f.drain, "drain", 20*time.Second, "how long to wait for requests in flight when it ends")
 	p.BoolVarP(&f.verbose, "verbose", "v", false, "log more")
 	return c

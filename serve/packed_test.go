@@ -1,0 +1,190 @@
+package serve
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tidings/tidings/internal/intake"
+	"github.com/tidings/tidings/internal/protocol"
+	"github.com/tidings/tidings/internal/wire/wiretest"
+	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/source"
+	"github.com/tidings/tidings/tidingstest"
+)
+
+// budget is enough for every test, and makes a replica pack objects.
+const budget = 1 << 30
+
+// packedPods returns a server with pods, and two replicas: the first keeps them as they come, the second packed.
+func packedPods(t *testing.T, n int) (*fixture, []*corev1.Pod) {
+	t.Helper()
+	f := newFixture(t, 1, tidingstest.ServerOptions{}, Options{Resources: []string{"pods"}})
+	all := wiretest.Pods(n, 1)
+	for i, pod := range all {
+		pod.Name = fmt.Sprintf("%s-%d", pod.Name, i)
+		f.Create(pod)
+	}
+	packs := Options{Config: f.config, Resources: []string{"pods"}, MemoryBudget: budget}
+	f.replicas = append(f.replicas, startReplica(t, packs))
+	return f, all
+}
+
+// reached waits until both replicas have all pods.
+func (f *fixture) reached(t *testing.T) {
+	t.Helper()
+	f.SendBookmarks(pods)
+	for _, r := range f.replicas {
+		eventually(t, func() bool { return format(r.resources[0].collection.stats().version) == f.ResourceVersion() })
+	}
+}
+
+// both asks both replicas.
+func (f *fixture) both(t *testing.T, path, accept string) (codes [2]int, bodies [2]string) {
+	t.Helper()
+	for i, r := range f.replicas {
+		codes[i], bodies[i] = answerTo(t, r.config(as(f.config, "user")), path, http.Header{"Accept": {accept}})
+	}
+	return codes, bodies
+}
+
+// TestPackedObjects: a replica that keeps objects packed gives the same answers as one that does not, takes much less
+// memory for them, and forgets those that are gone.
+func TestPackedObjects(t *testing.T) {
+	f, all := packedPods(t, 700)
+	f.reached(t)
+	open, packed := f.replicas[0].resources[0].collection, f.replicas[1].resources[0].collection
+	if a, b := open.stats().objectBytes, packed.stats().objectBytes; b > a/3 {
+		t.Errorf("packed objects take %d bytes, the others %d", b, a)
+	}
+	compare := func() {
+		t.Helper()
+		one := all[len(all)-1]
+		for _, path := range []string{
+			"/api/v1/pods?resourceVersion=0", "/api/v1/pods?resourceVersion=0&limit=7", "/api/v1/pods",
+			"/api/v1/namespaces/" + one.Namespace + "/pods?resourceVersion=0",
+			"/api/v1/pods?resourceVersion=0&fieldSelector=status.phase%3DRunning",
+			"/api/v1/namespaces/" + one.Namespace + "/pods/" + one.Name + "?resourceVersion=0",
+			"/api/v1/pods?resourceVersion=0&fieldSelector=spec.nodeName%3D" + one.Spec.NodeName,
+			"/api/v1/pods?resourceVersion=0&fieldSelector=spec.restartPolicy%3DAlways,metadata.name%3D" + one.Name,
+			"/api/v1/pods?resourceVersion=0&labelSelector=app%3D" + one.Labels["app"],
+		} {
+			for _, accept := range []string{
+				"application/json", protocol.Protobuf, "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+				protocol.Protobuf + ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+			} {
+				codes, bodies := f.both(t, path, accept)
+				if codes[0] != codes[1] || bodies[0] != bodies[1] {
+					t.Errorf("%s as %s: %d and %d bytes, packed: %d and %d bytes",
+						path, accept, codes[0], len(bodies[0]), codes[1], len(bodies[1]))
+				}
+			}
+		}
+		if kept, objects := packed.packing.packer.Stats().Objects, packed.stats().objects; kept != objects {
+			t.Errorf("%d packed objects, %d in the collection", kept, objects)
+		}
+	}
+	compare()
+	for i, pod := range all[:100] {
+		switch pod.Labels["changed"] = "yes"; {
+		case i%3 == 0:
+			f.Delete(pod)
+		default:
+			f.Update(pod)
+		}
+	}
+	f.reached(t)
+	compare()
+	for _, version := range []string{"0", format(packed.stats().floor)} {
+		codes, bodies := f.both(t, "/api/v1/pods?watch=true&timeoutSeconds=1&resourceVersion="+version, protocol.Protobuf)
+		if codes[0] != codes[1] || bodies[0] != bodies[1] {
+			t.Errorf("a watch from %s: %d and %d bytes, packed: %d and %d bytes",
+				version, codes[0], len(bodies[0]), codes[1], len(bodies[1]))
+		}
+	}
+	f.Stop() // the replicas have to list, and find most objects unchanged
+	f.Delete(all[len(all)-2])
+	f.Update(all[len(all)-1])
+	f.Compact()
+	f.Compact()
+	f.Start()
+	f.reached(t)
+	compare()
+}
+
+// TestGatheringReleases: what a list has packed and does not hand on is not kept.
+func TestGatheringReleases(t *testing.T) {
+	c := newCollection(journalLimits{bytes: 1 << 20})
+	podType := &protocol.ResourceType{GroupVersionResource: pods, Kind: "Pod", Namespaced: true, BuiltIn: true}
+	if err := c.startPacking(podType); err != nil {
+		t.Fatal(err)
+	}
+	received := func(pod *corev1.Pod) intake.Received[*source.Raw] {
+		data, err := pod.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := source.ParseRaw(data, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return intake.Received[*source.Raw]{Object: raw}
+	}
+	all := wiretest.Pods(1300, 2)
+	for i, pod := range all {
+		pod.Name = fmt.Sprintf("%s-%d", pod.Name, i)
+	}
+	kept := func(want int) {
+		t.Helper()
+		if n := c.packing.packer.Stats().Objects; n != want {
+			t.Errorf("%d packed objects, want %d", n, want)
+		}
+	}
+	g := c.gather(0)
+	for _, pod := range all {
+		g.Add(received(pod))
+	}
+	g.Remove(1)
+	g.Set(2, received(all[2]))
+	g.Truncate(1250)
+	kept(1250)
+	if key := g.Key(1); key.Name != all[len(all)-1].Name || g.Version(1) != all[len(all)-1].ResourceVersion {
+		t.Errorf("in place of what was removed is %v at %s", key, g.Version(1))
+	}
+	g.Close()
+	kept(0)
+	g = c.gather(0)
+	for _, pod := range all[:700] {
+		g.Add(received(pod))
+	}
+	c.Replace(g.Collection(), "100000000")
+	g.Close()
+	kept(700)
+	g = c.gather(0)
+	unchanged := received(all[0])
+	unchanged.Unchanged = true
+	g.Add(unchanged)
+	g.Add(received(all[1]))
+	objects := g.Collection()
+	for key, raw := range objects.All() {
+		if raw.Name != key.Name {
+			t.Errorf("%v has the name %s", key, raw.Name)
+		}
+	}
+	c.Replace(objects, "100000001")
+	g.Close()
+	kept(2)
+	c.remove()
+	kept(0)
+}
+
+// TestPackedPaths: the path of an object says its key.
+func TestPackedPaths(t *testing.T) {
+	for _, key := range []object.Key{{Name: "node"}, {Namespace: "a", Name: "b"}} {
+		if got := keyOf(pathOf(key)); got != key {
+			t.Errorf("%v becomes %v", key, got)
+		}
+	}
+}
