@@ -19,21 +19,22 @@ import (
 type row struct{ what, server, replica, ratio, target string }
 
 func measure(ctx context.Context, s size, only string) (page string, err error) {
-	w, err := newWorld(ctx, s)
-	if err != nil {
-		return "", err
-	}
+	w := &world{size: s}
 	defer func() { err = errors.Join(err, w.close()) }()
 	var rows []row
 	for _, m := range []struct {
-		name string
-		run  func(context.Context) ([]row, error)
+		name  string
+		run   func(context.Context) ([]row, error)
+		alone bool // without the world
 	}{
-		{"memory", w.memory}, {"list", w.lists}, {"get", w.gets}, {"restart", w.restart}, {"watch", w.watchAll},
-		{"node", w.watchNodes}, {"kill", w.kill},
+		{"memory", w.memory, false}, {"list", w.lists, false}, {"get", w.gets, false}, {"restart", w.restart, false},
+		{"watch", w.watchAll, false}, {"node", w.watchNodes, false}, {"kill", w.kill, false}, {"many", w.many, true},
 	} {
 		if !strings.Contains(m.name, only) {
 			continue
+		}
+		if err := w.prepare(ctx, m.alone); err != nil {
+			return "", err
 		}
 		more, err := m.run(ctx)
 		if err != nil {

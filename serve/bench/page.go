@@ -18,7 +18,7 @@ machine. CPU is user and system time of the server's process. Of the rows with w
 
 | what | kube-apiserver | replica | ratio | target |
 |---|---|---|---|---|
-`, time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), len(w.pods))
+`, time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), w.Pods)
 	for _, r := range rows {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", r.what, r.server, r.replica, r.ratio, r.target)
 	}
@@ -31,5 +31,6 @@ const notes = `
 - kube-apiserver's memory includes what etcd, in the same process, takes for the pods, so the ratio flatters the replica.
 - Informers that start together are compared with the bytes that the replica sent them, which kube-apiserver would have sent instead.
 - A watcher that saw every change before it ended lost none: the row of lost or repeated changes counts repeated ones, and the command fails otherwise.
-- Two million pods are not measured: kube-apiserver with etcd cannot hold them on one machine, and there is no server that makes them on the fly here.
+- Very many pods come from a server that makes them while it sends them, over HTTP: kube-apiserver with etcd cannot hold them on one machine. The replica
+  has a memory budget, with which it keeps objects packed. Its heap is what Go's runtime reports as in use, after a garbage collection or not.
 `

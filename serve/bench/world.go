@@ -49,12 +49,15 @@ var limits = []string{"--max-requests-inflight=4000", "--max-mutating-requests-i
 // namespaces is the number of namespaces.
 const namespaces = 20
 
-func newWorld(ctx context.Context, s size) (*world, error) {
-	w := &world{size: s}
-	if err := w.start(ctx); err != nil {
-		return nil, errors.Join(err, w.close())
+// prepare starts the servers for a measurement that needs them, or ends them before one that has its own.
+func (w *world) prepare(ctx context.Context, alone bool) error {
+	switch started := w.plane != nil; {
+	case alone:
+		return w.close()
+	case !started:
+		return w.start(ctx)
 	}
-	return w, nil
+	return nil
 }
 
 // close ends everything, in reverse order.

@@ -32,16 +32,22 @@ func CPU(pid int) (time.Duration, error) {
 }
 
 // Resident returns the resident memory of a process, in bytes.
-func Resident(pid int) (float64, error) {
+func Resident(pid int) (float64, error) { return status(pid, "VmRSS:") }
+
+// Highest returns the most resident memory that a process has had, in bytes.
+func Highest(pid int) (float64, error) { return status(pid, "VmHWM:") }
+
+// status returns a number of bytes in the status of a process.
+func status(pid int, field string) (float64, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, err
 	}
 	for line := range strings.Lines(string(data)) {
-		if value, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+		if value, ok := strings.CutPrefix(line, field); ok {
 			kilobytes, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 64)
 			return kilobytes * 1024, err
 		}
 	}
-	return 0, fmt.Errorf("process %d has no VmRSS", pid)
+	return 0, fmt.Errorf("process %d has no %s", pid, strings.TrimSuffix(field, ":"))
 }
