@@ -174,12 +174,12 @@ func text(o *unstructured.Unstructured) string {
 
 // TestPast compares what was at random moments, and what differs between them, with what the script says.
 func TestPast(t *testing.T) {
-	testseed.Each(t, 8, func(t *testing.T, seed uint64) {
+	testseed.Each(t, 4, func(t *testing.T, seed uint64) {
 		synctest.Test(t, func(t *testing.T) {
 			rng, began := rand.New(rand.NewPCG(seed, 0)), time.Now()
 			s, states := randomScript(rng, 300)
 			rec := record(t, s)
-			for range 30 {
+			for range 12 {
 				from, to := rng.IntN(len(states)), rng.IntN(len(states))
 				from, to = min(from, to), max(from, to)
 				at := from + rng.IntN(to-from+1)
