@@ -30,7 +30,7 @@ func measure(ctx context.Context, s size, only string) (page string, err error) 
 		{"memory", w.memory, false}, {"list", w.lists, false}, {"get", w.gets, false}, {"restart", w.restart, false},
 		{"watch", w.watchAll, false}, {"node", w.watchNodes, false}, {"kill", w.kill, false}, {"many", w.many, true},
 	} {
-		if !strings.Contains(m.name, only) {
+		if only != "" && !slices.Contains(strings.Split(only, ","), m.name) {
 			continue
 		}
 		if err := w.prepare(ctx, m.alone); err != nil {
