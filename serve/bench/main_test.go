@@ -25,3 +25,10 @@ func TestMeasure(t *testing.T) {
 		}
 	}
 }
+
+// TestOnly names a measurement that does not exist, before anything is started.
+func TestOnly(t *testing.T) {
+	if _, err := measure(t.Context(), small, "list,wach"); err == nil || !strings.Contains(err.Error(), `"wach"`) {
+		t.Errorf("the error is %v", err)
+	}
+}

@@ -21,16 +21,29 @@ type row struct{ what, server, replica, ratio, target string }
 func measure(ctx context.Context, s size, only string) (page string, err error) {
 	w := &world{size: s}
 	defer func() { err = errors.Join(err, w.close()) }()
-	var rows []row
-	for _, m := range []struct {
+	measurements := []struct {
 		name  string
 		run   func(context.Context) ([]row, error)
 		alone bool // without the world
 	}{
 		{"memory", w.memory, false}, {"list", w.lists, false}, {"get", w.gets, false}, {"restart", w.restart, false},
 		{"watch", w.watchAll, false}, {"node", w.watchNodes, false}, {"kill", w.kill, false}, {"many", w.many, true},
-	} {
-		if only != "" && !slices.Contains(strings.Split(only, ","), m.name) {
+	}
+	chosen := map[string]bool{}
+	for _, m := range measurements {
+		chosen[m.name] = only == ""
+	}
+	if only != "" {
+		for name := range strings.SplitSeq(only, ",") {
+			if _, known := chosen[name]; !known {
+				return "", fmt.Errorf("-only %s: there is no measurement %q", only, name)
+			}
+			chosen[name] = true
+		}
+	}
+	var rows []row
+	for _, m := range measurements {
+		if !chosen[m.name] {
 			continue
 		}
 		if err := w.prepare(ctx, m.alone); err != nil {
