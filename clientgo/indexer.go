@@ -35,7 +35,8 @@ func (x *indexer) current() cache.Indexer {
 // write calls fn with the store to write to.
 func (x *indexer) write(fn func(cache.Indexer) error) error {
 	if x.view.shows != nil {
-		return fmt.Errorf("%s: the store shows what another informer holds, and cannot be written to", x.view.native.Name())
+		return fmt.Errorf("%s: the store shows what another informer holds, and cannot be written to",
+			x.view.native.Name())
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()

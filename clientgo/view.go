@@ -30,7 +30,8 @@ type view struct {
 }
 
 func newView(native *tidings.SharedInformer[tidings.Object], shows *conversion) *view {
-	return &view{native: native, shows: shows, indexers: cache.Indexers{}, indexes: map[string]*tidings.Index[tidings.Object]{}}
+	return &view{native: native, shows: shows, indexers: cache.Indexers{},
+		indexes: map[string]*tidings.Index[tidings.Object]{}}
 }
 
 // List returns all objects, sorted by key.
@@ -262,7 +263,9 @@ func withIndexValue(snap tidings.Snapshot[tidings.Object], ix *tidings.Index[tid
 	}
 }
 
-func (v *view) collect(snap tidings.Snapshot[tidings.Object], ix *tidings.Index[tidings.Object], value string) []interface{} {
+func (v *view) collect(
+	snap tidings.Snapshot[tidings.Object], ix *tidings.Index[tidings.Object], value string,
+) []interface{} {
 	items := []interface{}{}
 	if ix != nil {
 		items = make([]interface{}, 0, snap.Count(ix, value))

@@ -54,11 +54,13 @@ func newFiller(seed int64) *randfill.Filler {
 		return []any{
 			func(e *runtime.RawExtension, c randfill.Continue) { e.Raw = fmt.Appendf(nil, `{"n":%d}`, c.Intn(5)) },
 			func(q *resource.Quantity, c randfill.Continue) {
-				*q = resource.MustParse([]string{"1", "100m", "2Gi", "1e3", "12345678901234567890", "0.5", "3n"}[c.Intn(7)])
+				texts := []string{"1", "100m", "2Gi", "1e3", "12345678901234567890", "0.5", "3n"}
+				*q = resource.MustParse(texts[c.Intn(len(texts))])
 			},
 			func(f *metav1.FieldsV1, c randfill.Continue) { f.SetRawString(fmt.Sprintf(`{"f:n%d":{}}`, c.Intn(5))) },
 			func(v *intstr.IntOrString, c randfill.Continue) {
-				*v = []intstr.IntOrString{intstr.FromInt32(0), intstr.FromInt32(80), intstr.FromString("http")}[c.Intn(3)]
+				*v = []intstr.IntOrString{intstr.FromInt32(0), intstr.FromInt32(80),
+					intstr.FromString("http")}[c.Intn(3)]
 			},
 			func(s *string, c randfill.Continue) {
 				*s = []string{"", "a", "true", "12", "<&>", "größer"}[c.Intn(6)]

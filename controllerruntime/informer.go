@@ -103,11 +103,13 @@ func (is *informers) make(lw toolscache.ListerWatcher, example runtime.Object, r
 		return nil, err
 	}
 	inf := &informer{
-		info:  informerInfo{kind: request.scope.Kind, form: formOf(example), goType: reflect.TypeOf(example), scope: request.scope},
+		info: informerInfo{kind: request.scope.Kind, form: formOf(example), goType: reflect.TypeOf(example),
+			scope: request.scope},
 		among: is, removed: make(chan struct{}),
 	}
 	inf.watch = &sharedWatch{held: inf.info, noBookmarks: request.noBookmarks}
-	inf.options = toolscache.SharedIndexInformerOptions{ResyncPeriod: resync, Indexers: indexers, ObjectDescription: inf.info.title()}
+	inf.options = toolscache.SharedIndexInformerOptions{ResyncPeriod: resync, Indexers: indexers,
+		ObjectDescription: inf.info.title()}
 	scope := tidings.Scope{
 		Resource: request.scope.Resource, Kind: request.scope.Kind.Kind, Namespaces: []string{request.scope.Namespace},
 		Labels: request.scope.Labels, Fields: request.scope.Fields,

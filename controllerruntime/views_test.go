@@ -155,7 +155,8 @@ func TestOptionsThatDoNotShare(t *testing.T) {
 			DefaultNamespaces: map[string]cache.Config{"a": {}, "b": {Transform: change}},
 		}, 4},
 		"on demand": {
-			tidingsruntime.OneWatch(tidingsruntime.WithOnDemand(tidingsruntime.NewCache, &corev1.Pod{})), cache.Options{}, 1,
+			tidingsruntime.OneWatch(tidingsruntime.WithOnDemand(tidingsruntime.NewCache, &corev1.Pod{})),
+			cache.Options{}, 1,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -221,7 +222,8 @@ func TestViewHandlers(t *testing.T) {
 					w.settle()
 					left = left[1:]
 					if !informers[form].IsStopped() || len(left) > 0 && informers[left[0]].IsStopped() {
-						w.Errorf("after %s was removed: stopped: %t, and the next: %t", form, informers[form].IsStopped(),
+						w.Errorf("after %s was removed: stopped: %t, and the next: %t", form,
+							informers[form].IsStopped(),
 							len(left) > 0 && informers[left[0]].IsStopped())
 					}
 				}
@@ -357,7 +359,8 @@ func TestIndexesOfViews(t *testing.T) {
 		w.settle()
 		for form, as := range forms(podKind) {
 			_, list := as()
-			want(w, form, w.names(c, list, client.MatchingFields{"key": form + " one"}), []string{"a/one", "b/one", "c/one"})
+			want(w, form, w.names(c, list, client.MatchingFields{"key": form + " one"}),
+				[]string{"a/one", "b/one", "c/one"})
 			inA := w.names(c, list, client.InNamespace("a"), client.MatchingFields{"key": form + " two"})
 			want(w, form+" in a", inA, []string{"a/two"})
 		}

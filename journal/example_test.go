@@ -98,7 +98,9 @@ func webPods(changes watch.Interface) source.ListerWatcher[*corev1.Pod] {
 		) {
 			return source.ListResult{ResourceVersion: "1"}, each(web("1", "web:1"))
 		},
-		WatchFunc: func(ctx context.Context, opts source.WatchOptions[*corev1.Pod]) (source.Stream[*corev1.Pod], error) {
+		WatchFunc: func(
+			ctx context.Context, opts source.WatchOptions[*corev1.Pod],
+		) (source.Stream[*corev1.Pod], error) {
 			if opts.SendInitialEvents {
 				return nil, errors.ErrUnsupported
 			}

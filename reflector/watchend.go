@@ -69,7 +69,8 @@ func (r *Reflector[T]) watchEnded(ctx context.Context, err error) {
 		r.checkedBeside(e)
 	case end.regular:
 		r.noteContact()
-		r.backOff(r.retry.waitForTurn(reconnectEvery), r.afterWatch(&end), "") // a server that shuts down ends all watches
+		// a server that shuts down ends all watches
+		r.backOff(r.retry.waitForTurn(reconnectEvery), r.afterWatch(&end), "")
 	default:
 		r.watchFailed(&end)
 	}

@@ -37,7 +37,8 @@ func TestAcceptHeadersOfClients(t *testing.T) {
 		"application/json;as=PartialObjectMetadata;as=x,,": {forward, forward},
 	} {
 		for builtIn, want := range map[bool]string{true: want.builtIn, false: want.custom} {
-			resource := &protocol.ResourceType{GroupVersionResource: pods, Kind: "Pod", Namespaced: true, BuiltIn: builtIn}
+			resource := &protocol.ResourceType{GroupVersionResource: pods, Kind: "Pod", Namespaced: true,
+				BuiltIn: builtIn}
 			e, ok := negotiate(accept, resource, false)
 			got := e.Media
 			if !ok {

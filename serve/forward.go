@@ -145,7 +145,8 @@ func (f *forwarder) forward(w http.ResponseWriter, r *http.Request, c caller) {
 func (f *forwarder) impersonated(r *http.Request, c caller) (*http.Request, error) {
 	switch {
 	case !f.impersonate:
-		return nil, forbidden(c, "this replica does not forward requests of callers with a client certificate (--impersonate)")
+		return nil, forbidden(c,
+			"this replica does not forward requests of callers with a client certificate (--impersonate)")
 	case impersonates(r.Header):
 		return nil, forbidden(c, "a caller with a client certificate cannot impersonate through this replica")
 	}

@@ -83,7 +83,8 @@ func orEverything(s fields.Selector) fields.Selector {
 // accepted are the media types of an API server, in its order.
 func accepted() (all []runtime.SerializerInfo) {
 	for _, sub := range []string{"json", "yaml", "vnd.kubernetes.protobuf"} {
-		info := runtime.SerializerInfo{MediaType: "application/" + sub, MediaTypeType: "application", MediaTypeSubType: sub}
+		info := runtime.SerializerInfo{MediaType: "application/" + sub, MediaTypeType: "application",
+			MediaTypeSubType: sub}
 		if sub != "yaml" {
 			info.StreamSerializer = &runtime.StreamSerializerInfo{}
 		}
@@ -163,7 +164,8 @@ func FuzzContinue(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		token, err := protocol.ParseToken(text)
 		start, version, wantErr := storage.DecodeContinue(text, "/")
-		if (err == nil) != (wantErr == nil) || err == nil && (token.ResourceVersion != version || "/"+token.Start != start) {
+		if (err == nil) != (wantErr == nil) || err == nil && (token.ResourceVersion != version ||
+			"/"+token.Start != start) {
 			t.Errorf("%q: %+v, %v; upstream: %q at %d, %v", text, token, err, start, version, wantErr)
 		}
 	})
@@ -184,13 +186,16 @@ func FuzzQuery(f *testing.F) {
 	page := func(start string) string { return protocol.Token{ResourceVersion: int64(now), Start: start}.String() }
 	for _, seed := range []string{
 		"", "resourceVersion=0", "resourceVersion=0&resourceVersion=1", "resourceVersion=1", "resourceVersion=00",
-		"resourceVersion=x", "resourceVersion=" + format(now), "resourceVersion=" + format(now) + "&resourceVersionMatch=Exact",
+		"resourceVersion=x", "resourceVersion=" + format(now), "resourceVersion=" + format(now) +
+			"&resourceVersionMatch=Exact",
 		"resourceVersion=0&resourceVersionMatch=Exact", "resourceVersionMatch=NotOlderThan&resourceVersion=0",
-		"limit=2&resourceVersion=0", "limit=-1&resourceVersion=0", "resourceVersion=0&limit=%2B1", "resourceVersion=0;limit=1",
+		"limit=2&resourceVersion=0", "limit=-1&resourceVersion=0", "resourceVersion=0&limit=%2B1",
+		"resourceVersion=0;limit=1",
 		"resourceVersion=0&labelSelector=half%3Da", "resourceVersion=0&labelSelector=half+in+(a",
 		"resourceVersion=0&fieldSelector=metadata.name%3D1", "resourceVersion=0&fieldSelector=data%3D1",
 		"limit=2&continue=" + page("2\x00"), "continue=" + page("../kube-system"), "continue=" + page("/"),
-		"sendInitialEvents=true", "resourceVersion=0&watch=0", "resourceVersion=0&timeoutSeconds=x", "resourceVersion=0&%zz",
+		"sendInitialEvents=true", "resourceVersion=0&watch=0", "resourceVersion=0&timeoutSeconds=x",
+		"resourceVersion=0&%zz",
 		"timeout=1&resourceVersion=0", "resourceVersion=0&pretty=true", "resourceVersion=0&allowWatchBookmarks=x",
 		"resourceVersion=0&shardSelector=x",
 	} {

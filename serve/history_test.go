@@ -228,7 +228,8 @@ func (m *mover) run(done *atomic.Bool) {
 	deadline := time.Now().Add(20 * time.Second)
 	for !maps.Equal(m.state, m.wanted()) {
 		if time.Now().After(deadline) {
-			m.t.Errorf("%q at %d: %v, want %v at %s", m.label, m.position.Load(), m.state, m.wanted(), m.ResourceVersion())
+			m.t.Errorf("%q at %d: %v, want %v at %s", m.label, m.position.Load(), m.state, m.wanted(),
+				m.ResourceVersion())
 			return
 		}
 		m.step(200 * time.Millisecond)
@@ -299,7 +300,8 @@ func (m *mover) list(client typedv1.ConfigMapInterface, at int) {
 // put notes the state of an object, which must not be of a history that no longer is.
 func (m *mover) put(o *corev1.ConfigMap, at int) {
 	if by, err := strconv.ParseInt(o.Annotations[undone], 10, 64); err == nil && by <= m.known.Load() {
-		m.t.Errorf("%q at %d: %s at %s was undone by restore %d of %d", m.label, at, o.Name, o.ResourceVersion, by, m.known.Load())
+		m.t.Errorf("%q at %d: %s at %s was undone by restore %d of %d", m.label, at, o.Name, o.ResourceVersion, by,
+			m.known.Load())
 	}
 	m.state[o.Name] = m.stateOf(o)
 }
@@ -335,8 +337,8 @@ func (m *mover) see(e watch.Event, at int) bool {
 	return true
 }
 
-// TestMostRecentOfARestoredServer: a replica that is ahead of the server, since that was restored, forwards who asks for
-// the most recent state.
+// TestMostRecentOfARestoredServer: a replica that is ahead of the server, since that was restored, forwards who asks
+// for the most recent state.
 func TestMostRecentOfARestoredServer(t *testing.T) {
 	f := newFixture(t, 1, tidingstest.ServerOptions{}, Options{})
 	f.Create(configMap("x", "a"))

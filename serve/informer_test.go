@@ -70,7 +70,8 @@ func TestInformersGoUnchanged(t *testing.T) {
 	}
 }
 
-// TestCustomResources serves a custom resource once it exists, in JSON and as metadata, and answers 404 once it is gone.
+// TestCustomResources serves a custom resource once it exists, in JSON and as metadata, and answers 404 once it is
+// gone.
 func TestCustomResources(t *testing.T) {
 	for _, budget := range []int64{0, budget} {
 		t.Run(fmt.Sprint("budget=", budget), func(t *testing.T) { testCustomResources(t, budget) })
@@ -80,7 +81,8 @@ func TestCustomResources(t *testing.T) {
 func testCustomResources(t *testing.T, budget int64) {
 	f := newFixture(t, 1, tidingstest.ServerOptions{}, Options{Resources: []string{"configmaps"}})
 	widgets := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
-	r := startReplicaWithout(t, Options{Config: f.config, Resources: []string{"widgets.example.com"}, MemoryBudget: budget})
+	r := startReplicaWithout(t, Options{Config: f.config, Resources: []string{"widgets.example.com"},
+		MemoryBudget: budget})
 	f.replicas[0] = r
 	config := r.config(as(f.config, "user"))
 	client := dynamic.NewForConfigOrDie(config).Resource(widgets)

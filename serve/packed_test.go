@@ -72,7 +72,8 @@ func TestPackedObjects(t *testing.T) {
 			"/api/v1/pods?resourceVersion=0&labelSelector=app%3D" + one.Labels["app"],
 		} {
 			for _, accept := range []string{
-				"application/json", protocol.Protobuf, "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+				"application/json", protocol.Protobuf,
+				"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
 				protocol.Protobuf + ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
 			} {
 				codes, bodies := f.both(t, path, accept)
@@ -98,7 +99,8 @@ func TestPackedObjects(t *testing.T) {
 	f.reached(t)
 	compare()
 	for _, version := range []string{"0", format(packed.stats().floor)} {
-		codes, bodies := f.both(t, "/api/v1/pods?watch=true&timeoutSeconds=1&resourceVersion="+version, protocol.Protobuf)
+		codes, bodies := f.both(t, "/api/v1/pods?watch=true&timeoutSeconds=1&resourceVersion="+version,
+			protocol.Protobuf)
 		if codes[0] != codes[1] || bodies[0] != bodies[1] {
 			t.Errorf("a watch from %s: %d and %d bytes, packed: %d and %d bytes",
 				version, codes[0], len(bodies[0]), codes[1], len(bodies[1]))

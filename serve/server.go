@@ -50,21 +50,20 @@ type Options struct {
 	BookmarkInterval time.Duration
 	// WriteTimeout is how long a client may take to read what was sent to it; default 30 seconds.
 	WriteTimeout time.Duration
-	// RequestsPerUser limits the requests in flight of one user: those answered from memory, without watches, and as many
-	// again that are forwarded; default 100.
+	// RequestsPerUser limits the requests in flight of one user: those answered from memory, without watches, and as
+	// many again that are forwarded; default 100.
 	RequestsPerUser int
-	// LongRunningPerUser limits the forwarded requests of one user that stay open: watches, followed logs, exec, attach,
-	// port-forward and proxies. Default 2000.
+	// LongRunningPerUser limits the forwarded requests of one user that stay open: watches, followed logs, exec,
+	// attach, port-forward and proxies. Default 2000.
 	LongRunningPerUser int
 	// Dir keeps the objects on disk, so that a start needs no list; empty keeps none. Secrets are never written. It has
 	// to be this replica's own.
 	Dir string
 	// SaveInterval is how often they are saved, besides at the end; default 5 minutes.
 	SaveInterval time.Duration
-	// MemoryBudget is how much memory all of the program may take, in bytes; 0 sets no limit. With one, objects are kept
-	// packed, which takes a fraction of the memory and some time to read them, and journals are shortened to stay within
-	// it. If the objects alone exceed it, the log, /readyz?verbose and the metrics say what takes the
-	// memory.
+	// MemoryBudget is how much memory all of the program may take, in bytes; 0 sets no limit. With one, objects are
+	// kept packed, which takes a fraction of the memory and some time to read them, and journals are shortened to stay
+	// within it. If the objects alone exceed it, the log, /readyz?verbose and the metrics say what takes the memory.
 	MemoryBudget int64
 	// Logger receives what goes wrong; nil is silent.
 	Logger *slog.Logger

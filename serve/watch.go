@@ -38,7 +38,8 @@ func (x *exchange) watch() error {
 	r := x.found
 	v, leave := x.view().of(selection)
 	defer leave()
-	s := &watchSink{exchange: x, epoch: v.epoch, sent: x.server.metrics.events.WithLabelValues(r.Group, r.Version, r.Resource)}
+	sent := x.server.metrics.events.WithLabelValues(r.Group, r.Version, r.Resource)
+	s := &watchSink{exchange: x, epoch: v.epoch, sent: sent}
 	open := x.server.metrics.longRunning.WithLabelValues("WATCH", r.Group, r.Version, r.Resource)
 	open.Inc()
 	defer open.Dec()

@@ -565,7 +565,8 @@ func TestCodecOfReceived(t *testing.T) {
 	if back, err := c.Decode(out[6:], nil); err != nil || !equalWithNil(back, p) {
 		t.Errorf("%+v, %v", back, err)
 	}
-	if own, err := c.Append(nil, p); err != nil || string(own) != string(out[6:]) || string(codec.Received(own)) != string(data) {
+	if own, err := c.Append(nil, p); err != nil || string(own) != string(out[6:]) ||
+		string(codec.Received(own)) != string(data) {
 		t.Errorf("encoded as %x, %v, and received as %x", own, err, out[6:])
 	}
 }

@@ -26,7 +26,8 @@ func watchFrame(t *testing.T, kind string, size int) []byte {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "shop", Name: "web", UID: "u", ResourceVersion: "2", Annotations: map[string]string{"a": strings.Repeat("x", size)},
 	}}
-	info, _ := apiruntime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), apiruntime.ContentTypeProtobuf)
+	info, _ := apiruntime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(),
+		apiruntime.ContentTypeProtobuf)
 	raw, err := apiruntime.Encode(scheme.Codecs.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion), pod)
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +61,9 @@ func TestIdleWatchKeepsNoBuffer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	from, err := NewHTTP[*corev1.Pod](client, Scope{Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}})
+	from, err := NewHTTP[*corev1.Pod](client, Scope{
+		Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -116,7 +116,8 @@ func (f *blameFlags) recorded(args []string) (
 	}
 	found := past.Objects()
 	if len(found) > 1 {
-		return nil, nil, at, cli.Usage(fmt.Errorf("%s: choose a namespace with -n: %s", only.Targets[0], namespacesOf(found)))
+		return nil, nil, at, cli.Usage(fmt.Errorf("%s: choose a namespace with -n: %s", only.Targets[0],
+			namespacesOf(found)))
 	}
 	if len(found) == 1 {
 		object, sets, err = f.state(found[0], at)

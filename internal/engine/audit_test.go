@@ -202,8 +202,10 @@ func TestAuditLooksTwice(t *testing.T) {
 				began := time.Now()
 				p.audit.audit()
 				st := p.audit.snapshot()
-				if len(src.asked) != 2 || time.Since(began) != confirmAfter || st.Completed != 1 || st.Differences != uint64(differs-1) || p.healing.unconditional.Load() != (differs == 2) {
-					t.Errorf("after %v and %d lists %+v, heals %t", time.Since(began), len(src.asked), st, p.healing.unconditional.Load())
+				if len(src.asked) != 2 || time.Since(began) != confirmAfter || st.Completed != 1 ||
+					st.Differences != uint64(differs-1) || p.healing.unconditional.Load() != (differs == 2) {
+					t.Errorf("after %v and %d lists %+v, heals %t", time.Since(began), len(src.asked), st,
+						p.healing.unconditional.Load())
 				}
 				p.audit.audit()
 				if st := p.audit.snapshot(); differs == 1 && len(src.asked) != 3 {
@@ -229,7 +231,8 @@ func TestAuditThatBreaksOff(t *testing.T) {
 		synctest.Wait()
 		p := inf.currentParts()[0]
 		p.audit.audit()
-		if st := p.audit.snapshot(); st.Inconclusive != 1 || st.Completed != 0 || st.Err == nil || st.Err.Error() != "no such page" || p.healing.unconditional.Load() {
+		if st := p.audit.snapshot(); st.Inconclusive != 1 || st.Completed != 0 || st.Err == nil ||
+			st.Err.Error() != "no such page" || p.healing.unconditional.Load() {
 			t.Errorf("%+v, heals %t", st, p.healing.unconditional.Load())
 		}
 	})

@@ -24,8 +24,8 @@ type healing struct {
 	unconditional atomic.Bool
 	// rewrites is the reflector's count of rewritten histories as of the last list; used on the reflector's goroutine.
 	rewrites uint64
-	// resolved is the problem that the last list resolved. The reflector's own status clears it only after it has handed
-	// the list over.
+	// resolved is the problem that the last list resolved. The reflector's own status clears it only after it has
+	// handed the list over.
 	resolved atomic.Pointer[reflector.Error]
 
 	// useless says that the source is a fake client, which may hand out its own objects: a list would bring what was

@@ -99,7 +99,8 @@ func (p *part[T]) resumeFromFile(ctx context.Context) (held intake.Contents, err
 		// handlers may have been notified of them: an older list would take them back, or pass for
 		// another history. If the server does not get that far, the reflector reports that it was
 		// restored.
-		held = intake.Contents{ResourceVersion: object.MaxResourceVersion(p.keepPartial(), p.beginning.notBefore), List: true}
+		held = intake.Contents{ResourceVersion: object.MaxResourceVersion(p.keepPartial(), p.beginning.notBefore),
+			List: true}
 		pf.note(func(st *FileStatus) { st.Loaded = 0 })
 		if p.inf.store.Snapshot().In(p.namespace).Len() == 0 { // otherwise readers see the objects that were opened
 			pf.note(func(st *FileStatus) { st.AsOf = time.Time{} })

@@ -521,7 +521,8 @@ func TestResumedWatchAndItsRoom(t *testing.T) {
 				time.Sleep(caughtUpAfter)
 				synctest.Wait()
 				if st := s.Status(); st.Pending != want || !p.beginning.over() {
-					t.Errorf("%d changes wait, synced: %t; want %d, and that it has", st.Pending, p.beginning.over(), want)
+					t.Errorf("%d changes wait, synced: %t; want %d, and that it has", st.Pending, p.beginning.over(),
+						want)
 				}
 				close(ready)
 				<-added

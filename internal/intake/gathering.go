@@ -22,8 +22,8 @@ type Gathering[T object.Object] interface {
 	// Collection returns the objects for the holder. After it, only Close is called.
 	Collection() object.Collection[T]
 	// Close is called once, after the list has been handed to the holder or abandoned. It returns the newest version of
-	// those objects that the holder has nevertheless kept of an abandoned list, "" if there are none: the next list must
-	// not be older.
+	// those objects that the holder has nevertheless kept of an abandoned list, "" if there are none: the next list
+	// must not be older.
 	Close() (kept string)
 }
 

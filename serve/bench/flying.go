@@ -79,7 +79,8 @@ func (f *flying) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		reply(w, &metav1.APIResourceList{
 			TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: "v1",
 			APIResources: []metav1.APIResource{{
-				Name: "pods", SingularName: "pod", Namespaced: true, Kind: "Pod", Verbs: metav1.Verbs{"get", "list", "watch"},
+				Name: "pods", SingularName: "pod", Namespaced: true, Kind: "Pod",
+				Verbs: metav1.Verbs{"get", "list", "watch"},
 			}},
 		})
 	case strings.HasSuffix(r.URL.Path, "reviews"):

@@ -17,7 +17,8 @@ func TestMeasure(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"resident memory", "list of all pods", "get at 100/s", "start together", "watchers of all pods", "one node each", "killed",
+		"resident memory", "list of all pods", "get at 100/s", "start together", "watchers of all pods",
+		"one node each", "killed",
 		"on the fly",
 	} {
 		if !strings.Contains(page, want) {

@@ -21,7 +21,8 @@ import (
 )
 
 const (
-	// manyBase is the part of the memory budget that does not depend on the number of pods, and manyEach what each adds.
+	// manyBase is the part of the memory budget that does not depend on the number of pods, and manyEach what each
+	// adds.
 	manyBase = 64 << 20
 	manyEach = 1200
 	// manyChunks is in how many places of the list pods are compared with what the server made, and manyGets how many
@@ -115,7 +116,8 @@ func (m *manyMeasurement) check(ctx context.Context) error {
 		made := makeChunk(c*chunk, m.server.pods)
 		for i := 0; i < len(made); i += max(1, len(made)/manyGets) {
 			pod := made[i]
-			url := fmt.Sprintf("%s/api/v1/namespaces/%s/pods/%s?resourceVersion=0", m.config.Host, pod.Namespace, pod.Name)
+			url := fmt.Sprintf("%s/api/v1/namespaces/%s/pods/%s?resourceVersion=0", m.config.Host, pod.Namespace,
+				pod.Name)
 			body, err := open(ctx, clients[0], url)
 			if err != nil {
 				return err

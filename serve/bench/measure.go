@@ -299,7 +299,9 @@ func (w *world) watchBoth(ctx context.Context, query func(i int) string, all boo
 }
 
 // watchersAlone measures watchers, without what the changes cost before and after.
-func (w *world) watchersAlone(ctx context.Context, side side, query func(i int) string, all bool) (r result, err error) {
+func (w *world) watchersAlone(
+	ctx context.Context, side side, query func(i int) string, all bool,
+) (r result, err error) {
 	var idle time.Duration
 	for round := range 2 * idleRounds {
 		if round == idleRounds {

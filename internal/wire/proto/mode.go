@@ -12,11 +12,11 @@ type mode struct {
 	keepsBytes bool
 	// inPlace says that the bytes will not change any more, so that no copy of them is needed.
 	inPlace bool
-	// noDefer is above 0 while decoding a value that goes into the table or into a map: it is copied or handed on before
-	// the arena settles, so nothing of it may be deferred.
+	// noDefer is above 0 while decoding a value that goes into the table or into a map: it is copied or handed on
+	// before the arena settles, so nothing of it may be deferred.
 	noDefer int
-	// tableDepth is above 0 while decoding a value that goes into the table. It outlives the object, so its strings must
-	// not keep the object's bytes in memory.
+	// tableDepth is above 0 while decoding a value that goes into the table. It outlives the object, so its strings
+	// must not keep the object's bytes in memory.
 	tableDepth int
 }
 

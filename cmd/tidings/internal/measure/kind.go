@@ -91,7 +91,8 @@ func unstructuredKind(apiVersion, kindName string) kind {
 		},
 		metadata: func(n int) (cache, error) {
 			typ := reflect.TypeFor[*metav1.PartialObjectMetadata]()
-			decoder, err := json.NewTypedAs[*metav1.PartialObjectMetadata](typ, wire.Options{Trim: ondemand.MetadataTrim()})
+			decoder, err := json.NewTypedAs[*metav1.PartialObjectMetadata](typ,
+				wire.Options{Trim: ondemand.MetadataTrim()})
 			if err != nil {
 				return nil, err
 			}

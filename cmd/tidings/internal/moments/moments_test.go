@@ -191,7 +191,8 @@ func TestPast(t *testing.T) {
 				for _, o := range past.Objects() {
 					got, err := o.At(moment(at))
 					if want := states[at][o.key.Name]; err != nil || text(got) != text(want) {
-						t.Errorf("%s after %d s of %d to %d: %s, %v; want %s", o.key, at, from, to, text(got), err, text(want))
+						t.Errorf("%s after %d s of %d to %d: %s, %v; want %s", o.key, at, from, to, text(got), err,
+							text(want))
 					}
 				}
 				got := map[string]string{}

@@ -223,7 +223,8 @@ func (o *Object) Changes() iter.Seq2[history.Item, error] {
 	return func(yield func(history.Item, error) bool) {
 		before, err := o.At(o.began)
 		if err != nil || before != nil {
-			first := history.Item{Kind: history.Change, Time: o.began, Resource: o.Resource, After: before, Initial: true}
+			first := history.Item{Kind: history.Change, Time: o.began, Resource: o.Resource, After: before,
+				Initial: true}
 			if !yield(first, err) || err != nil {
 				return
 			}
