@@ -95,7 +95,9 @@ func shapeOf(typ reflect.Type) *shape {
 	s := &shape{}
 	switch typ {
 	case reflect.TypeFor[time.Time]():
-		s.special = func(v reflect.Value) uint64 { return mix(8, uint64(contents[time.Time](v).UnixNano())) }
+		s.special = func(v reflect.Value) uint64 {
+			return mix(8, uint64(contents[time.Time](v).UnixNano()))
+		}
 	case reflect.TypeFor[resource.Quantity]():
 		s.special = func(v reflect.Value) uint64 {
 			return mix(12, math.Float64bits(contents[resource.Quantity](v).AsApproximateFloat64()))
