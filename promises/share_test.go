@@ -2,6 +2,7 @@ package promises_test
 
 import (
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -26,9 +27,9 @@ func TestShare(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		heard := map[string]int{}
+		heard := map[string]*atomic.Int64{"first": {}, "second": {}} // each handler has its goroutine
 		for name, inf := range map[string]*tidings.SharedInformer[pod]{"first": first, "second": second} {
-			if _, err := inf.HandleKeys(name, func(tidings.Key, object.DeltaType, bool) { heard[name]++ }); err != nil {
+			if _, err := inf.HandleKeys(name, func(tidings.Key, object.DeltaType, bool) { heard[name].Add(1) }); err != nil {
 				t.Fatal(err)
 			}
 			if err := inf.Start(t.Context()); err != nil {
@@ -41,8 +42,9 @@ func TestShare(t *testing.T) {
 		}
 		c.write(newPod("a", "two"))
 		synctest.Wait()
-		if n := second.Snapshot().Len(); n != 2 || c.listed() != 1 || heard["first"] != 1 || heard["second"] != 2 {
-			t.Errorf("after the first user has left: %d pods, %d lists, handlers heard %v", n, c.listed(), heard)
+		left, stayed := heard["first"].Load(), heard["second"].Load()
+		if n := second.Snapshot().Len(); n != 2 || c.listed() != 1 || left != 1 || stayed != 2 {
+			t.Errorf("after the first user has left: %d pods, %d lists, handlers heard %d and %d", n, c.listed(), left, stayed)
 		}
 		third, err := first.Share() // there still is a user
 		if err != nil {
