@@ -3,7 +3,9 @@ package serve
 import (
 	"io"
 	"net/http"
+	"os/exec"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -12,6 +14,22 @@ import (
 
 	"github.com/tidings/tidings/tidingstest/controlplane"
 )
+
+// suspend stops a process, and returns when it has stopped. The signal takes effect only once one of the threads gets to
+// run; until then others go on, and may still answer a request.
+func suspend(t *testing.T, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() bool {
+		state, err := exec.Command("ps", "-o", "state=", "-p", strconv.Itoa(pid)).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.HasPrefix(strings.TrimSpace(string(state)), "T")
+	})
+}
 
 // TestFreshnessIsSaid takes the API server away: reads that allow it are answered with their age, those of the most
 // recent state get 504 in time. So it is when it is gone, and when it does not answer.
@@ -43,9 +61,7 @@ func TestFreshnessIsSaid(t *testing.T) {
 		}
 	}
 
-	if err := syscall.Kill(c.PID(), syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	suspend(t, c.PID())
 	age(mostRecent, http.StatusGatewayTimeout)
 	age(cached, http.StatusOK)
 	if err := syscall.Kill(c.PID(), syscall.SIGCONT); err != nil {
