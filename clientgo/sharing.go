@@ -25,7 +25,8 @@ func NewSharedIndexInformerView(
 ) (cache.SharedIndexInformer, error) {
 	base, ok := of.(*informer)
 	if !ok || base.sharing == nil {
-		return nil, fmt.Errorf("clientgo: new view: a %T has none; pass an informer of NewSharedIndexInformerFromSource", of)
+		return nil, fmt.Errorf("clientgo: new view: a %T has none; pass an informer of "+
+			"NewSharedIndexInformerFromSource", of)
 	}
 	native, err := base.native.Share()
 	if err != nil {

@@ -29,7 +29,8 @@ func TestShare(t *testing.T) {
 		}
 		heard := map[string]*atomic.Int64{"first": {}, "second": {}} // each handler has its goroutine
 		for name, inf := range map[string]*tidings.SharedInformer[pod]{"first": first, "second": second} {
-			if _, err := inf.HandleKeys(name, func(tidings.Key, object.DeltaType, bool) { heard[name].Add(1) }); err != nil {
+			count := func(tidings.Key, object.DeltaType, bool) { heard[name].Add(1) }
+			if _, err := inf.HandleKeys(name, count); err != nil {
 				t.Fatal(err)
 			}
 			if err := inf.Start(t.Context()); err != nil {
@@ -44,7 +45,8 @@ func TestShare(t *testing.T) {
 		synctest.Wait()
 		left, stayed := heard["first"].Load(), heard["second"].Load()
 		if n := second.Snapshot().Len(); n != 2 || c.listed() != 1 || left != 1 || stayed != 2 {
-			t.Errorf("after the first user has left: %d pods, %d lists, handlers heard %d and %d", n, c.listed(), left, stayed)
+			t.Errorf("after the first user has left: %d pods, %d lists, handlers heard %d and %d",
+				n, c.listed(), left, stayed)
 		}
 		third, err := first.Share() // there still is a user
 		if err != nil {

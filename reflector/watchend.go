@@ -69,7 +69,7 @@ func (r *Reflector[T]) watchEnded(ctx context.Context, err error) {
 		r.checkedBeside(e)
 	case end.regular:
 		r.noteContact()
-		// a server that shuts down ends all watches
+		// A server that shuts down ends all watches.
 		r.backOff(r.retry.waitForTurn(reconnectEvery), r.afterWatch(&end), "")
 	default:
 		r.watchFailed(&end)

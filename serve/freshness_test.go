@@ -15,8 +15,8 @@ import (
 	"github.com/tidings/tidings/tidingstest/controlplane"
 )
 
-// suspend stops a process, and returns when it has stopped. The signal takes effect only once one of the threads gets to
-// run; until then others go on, and may still answer a request.
+// suspend stops a process, and returns when it has stopped. The signal takes effect only once one of the threads gets
+// to run; until then others go on, and may still answer a request.
 func suspend(t *testing.T, pid int) {
 	t.Helper()
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {

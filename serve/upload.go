@@ -25,7 +25,8 @@ type upload struct {
 func startUpload(w http.ResponseWriter, r *http.Request) *upload {
 	out, in := io.Pipe()
 	u := &upload{
-		PipeReader: out, connection: http.NewResponseController(w), http1: r.ProtoMajor == 1, ended: make(chan struct{}),
+		PipeReader: out, connection: http.NewResponseController(w), http1: r.ProtoMajor == 1,
+		ended: make(chan struct{}),
 	}
 	_ = u.connection.EnableFullDuplex() // otherwise the answer waits for the body; only HTTP/1.1 needs it
 	go func() {                         // end waits for it

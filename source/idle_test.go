@@ -24,7 +24,8 @@ import (
 func watchFrame(t *testing.T, kind string, size int) []byte {
 	t.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "shop", Name: "web", UID: "u", ResourceVersion: "2", Annotations: map[string]string{"a": strings.Repeat("x", size)},
+		Namespace: "shop", Name: "web", UID: "u", ResourceVersion: "2",
+		Annotations: map[string]string{"a": strings.Repeat("x", size)},
 	}}
 	info, _ := apiruntime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(),
 		apiruntime.ContentTypeProtobuf)

@@ -28,7 +28,8 @@ type size struct {
 
 var (
 	full = size{
-		Pods: 50_000, Watchers: 1000, Restarts: 500, Rate: 100, GetRate: 1000, For: 20 * time.Second, Lists: 5, Many: 2_000_000,
+		Pods: 50_000, Watchers: 1000, Restarts: 500, Rate: 100, GetRate: 1000, For: 20 * time.Second, Lists: 5,
+		Many: 2_000_000,
 	}
 	small = size{
 		Pods: 500, Watchers: 20, Restarts: 10, Rate: 50, GetRate: 100, For: 2 * time.Second, Lists: 2, Many: 5_000,

@@ -249,8 +249,8 @@ func (w *world) watchAll(ctx context.Context) ([]row, error) {
 	server, replica, rate, err := w.watchBoth(ctx, func(int) string { return "" }, true)
 	what := fmt.Sprintf("%d watchers of all pods, %d changes/s for %v: ", w.Watchers, rate, w.For)
 	if rate < w.Rate {
-		what = fmt.Sprintf("%d watchers of all pods, %d changes/s for %v, as kube-apiserver does not take %d/s with them here: ",
-			w.Watchers, rate, w.For, w.Rate)
+		what = fmt.Sprintf("%d watchers of all pods, %d changes/s for %v, as kube-apiserver does not take %d/s with them "+
+			"here: ", w.Watchers, rate, w.For, w.Rate)
 	}
 	return []row{
 		durations(what+"server CPU", server.cpu, replica.cpu, "≤ 0.25×"),

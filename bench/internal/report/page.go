@@ -121,7 +121,8 @@ func (p Page) aboutInformers() string {
 func (p Page) aboutOperators() string {
 	return fmt.Sprintf("Here, the column of client-go is controller-runtime's cache and manager, which run on client-go, and Tidings' is that cache on Tidings, from the\n"+
 		"module `controllerruntime`. The server is that of `tidingstest`, without TLS, in its own process. %s Secrets of 8 kB and %s ConfigMaps of 2 kB have\n"+
-		"random data; Tidings reads them on demand. A budget is %d bytes for the metadata of each. The three forms are %s pods, structured, unstructured and as metadata,\n"+
+		"random data; Tidings reads them on demand. A budget is %d bytes for the metadata of each. "+
+		"The three forms are %s pods, structured, unstructured and as metadata,\n"+
 		"with Tidings over `tidingsruntime.OneWatch`.\n\n"+
 		"Children are created with a generated name by a reconciler that sees none, in 20 rounds, 0.2 seconds apart, while every watch is 2 seconds late; in virtual\n"+
 		"time. Without read-your-writes, Tidings is its own `controller`; with it, it is controller-runtime's manager with `tidingsruntime.ReadYourWrites`, compared\n"+

@@ -38,7 +38,8 @@ func NewBuilder(ctx context.Context, root string) (*Builder, error) {
 		return nil, err
 	}
 	b := &Builder{root: root, space: space, command: space.Path("bin", "tidings")}
-	if _, err := workspace.GoCommand(ctx, filepath.Join(root, "cmd", "tidings"), "build", "-o", b.command, "."); err != nil {
+	source := filepath.Join(root, "cmd", "tidings") // a module of its own
+	if _, err := workspace.GoCommand(ctx, source, "build", "-o", b.command, "."); err != nil {
 		b.Close()
 		return nil, err
 	}

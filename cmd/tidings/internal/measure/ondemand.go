@@ -19,8 +19,9 @@ func (r Report) onDemand() string {
 	text := ""
 	for _, result := range r.Resources {
 		if share := result.readAtMost(); share > 0 {
-			text += fmt.Sprintf("Read on demand, %s take %s for the metadata of all, and the bodies of those that are read: less than a cache "+
-				"if fewer than %d%% are read (docs/on-demand.md).\n", cli.Printable(result.Resource), size(result.Metadata.CacheBytes), share)
+			text += fmt.Sprintf("Read on demand, %s take %s for the metadata of all, and the bodies of those that are "+
+				"read: less than a cache if fewer than %d%% are read (docs/on-demand.md).\n",
+				cli.Printable(result.Resource), size(result.Metadata.CacheBytes), share)
 		}
 	}
 	return text

@@ -58,6 +58,6 @@ func parse(text string, began time.Time, duration time.Duration) (time.Time, err
 		}
 		return at, nil
 	}
-	return time.Time{}, fmt.Errorf("%q is not a moment; want a time of day such as 10:02 or 10:02:07, a time after the "+
-		"start such as +90s, start or end", text)
+	return time.Time{}, fmt.Errorf("%q is not a moment; want a time of day such as 10:02 or 10:02:07, "+
+		"a time after the start such as +90s, start or end", text)
 }
