@@ -235,9 +235,10 @@ func TestStalledReaderCannotHoldTheProcess(t *testing.T) {
 		s := NewScreen(reader, io.Discard)
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Hour, io.ErrNoProgress)
 		defer cancel()
+		text := append(bytes.Repeat([]byte("x"), flushAt), '\n') // shorter ones may be collected while there are more
 		var err error
 		for range 3 * queued {
-			if err = s.Out(ctx, []byte("x\n")); err != nil {
+			if err = s.Out(ctx, text); err != nil {
 				break
 			}
 		}
