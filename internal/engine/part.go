@@ -83,8 +83,7 @@ func (inf *Informer[T]) newPart(namespace string) (*part[T], error) {
 		Name: name, Resource: inf.cfg.Resource, Source: src, Sink: intake.AsSink[T]{Holder: p},
 		Previous: p.previous, NoSharing: p.transform.isSet(), Logger: inf.cfg.Logger, OnError: p.onError,
 		DisableWatchList: inf.cfg.NoWatchList, Backoff: inf.cfg.Backoff, PageSize: inf.cfg.PageSize,
-		Seed:  inf.partSeed(),
-		Peers: inf.cfg.Peers,
+		Seed: inf.partSeed(), Peers: inf.cfg.Peers,
 	}
 	if s, ok := src.(interface{ Unnumbered() bool }); ok && s.Unnumbered() {
 		p.healing.useless = true
