@@ -295,17 +295,17 @@ func (c *collection) stats() stats {
 // view is how one request reads a collection. It implements protocol.Storage.
 type view struct {
 	*collection
-	topic      *topic // limits the changes; nil does not
-	epoch      int    // of the collection when the request began
-	mostRecent func(context.Context) (uint64, error)
-	ended      <-chan struct{}
+	topic *topic // limits the changes; nil does not
+	epoch int    // of the collection when the request began
+	fresh *freshness
+	ended <-chan struct{}
 }
 
-// view returns a view for one request. mostRecent is protocol.Storage's; ended is closed when requests are to end.
-func (c *collection) view(mostRecent func(context.Context) (uint64, error), ended <-chan struct{}) view {
+// view returns a view for one request. ended is closed when requests are to end.
+func (c *collection) view(fresh *freshness, ended <-chan struct{}) view {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return view{c, nil, c.epoch, mostRecent, ended}
+	return view{c, nil, c.epoch, fresh, ended}
 }
 
 // Version implements protocol.Storage.
@@ -315,13 +315,17 @@ func (v view) Version() uint64 {
 }
 
 // MostRecent implements protocol.Storage.
-func (v view) MostRecent(ctx context.Context) (uint64, error) { return v.mostRecent(ctx) }
+func (v view) MostRecent(ctx context.Context) (uint64, error) { return v.fresh.mostRecent(ctx) }
 
 // Reach implements protocol.Storage.
 func (v view) Reach(ctx context.Context, version uint64) error {
 	if v.isOfOldHistory(version) {
 		return protocol.Expired()
 	}
+	if _, ok := v.fresh.reach(ctx, version, catchUpPatience); ok {
+		return nil
+	}
+	v.fresh.expect(version)
 	return protocol.Reach(ctx, version, v.now, v.ended)
 }
 

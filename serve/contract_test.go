@@ -58,6 +58,36 @@ func TestPagesStayOnOneSnapshot(t *testing.T) {
 	}
 }
 
+// TestVersionsFromElsewhere: changes of other resources raise the API server's version, of which a replica hears nothing.
+// A client that brings such a version, or a continue token of it, is answered all the same.
+func TestVersionsFromElsewhere(t *testing.T) {
+	f := newFixture(t, 1, tidingstest.ServerOptions{}, Options{})
+	for i := range 5 {
+		f.Create(configMap(fmt.Sprint(i), "a"))
+	}
+	f.synced(t)
+	f.Create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "raises"}})
+	first, err := f.maps(-1).List(t.Context(), metav1.ListOptions{Limit: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	forwarded := f.replicas[0].counts.forwarded.Load()
+	second, err := f.maps(0).List(t.Context(), metav1.ListOptions{Limit: 2, Continue: first.Continue})
+	if err != nil || len(second.Items) != 2 || second.Items[0].Name != "2" || second.ResourceVersion != first.ResourceVersion {
+		t.Errorf("the second page: %v, %v", second, err)
+	}
+	if n := f.replicas[0].counts.forwarded.Load() - forwarded; n != 1 {
+		t.Errorf("%d requests were forwarded", n)
+	}
+	all, err := f.maps(0).List(t.Context(), metav1.ListOptions{ResourceVersion: first.ResourceVersion})
+	if err != nil || len(all.Items) != 5 || all.ResourceVersion != first.ResourceVersion {
+		t.Errorf("not older than %s: %v, %v", first.ResourceVersion, all, err)
+	}
+	if n := f.replicas[0].counts.forwarded.Load() - forwarded; n != 1 {
+		t.Error("the list is not from memory")
+	}
+}
+
 // TestExactVersions lists past states that the journal has from memory, and forwards others.
 func TestExactVersions(t *testing.T) {
 	f := newFixture(t, 1, tidingstest.ServerOptions{}, Options{})

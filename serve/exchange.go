@@ -33,7 +33,7 @@ type exchange struct {
 const staleAfter = 90 * time.Second
 
 func (x *exchange) view() view {
-	return x.resource.collection.view(x.found.fresh.mostRecent, x.server.shutdown)
+	return x.resource.collection.view(x.found.fresh, x.server.shutdown)
 }
 
 // start writes the header of the response.
@@ -70,7 +70,7 @@ func (x *exchange) list() error {
 	if err := x.encoding.CheckList(); err != nil {
 		return err
 	}
-	if !x.canSelect(selection) {
+	if !x.canSelect(selection) || x.isAhead(selection.Options.Continue) {
 		return errForward
 	}
 	page, err := protocol.ListPage(x.r.Context(), x.view(), selection)
@@ -83,6 +83,13 @@ func (x *exchange) list() error {
 		size += encodedSize(o)
 	}
 	return x.write(int(size), func(w io.Writer) error { return x.lossy(x.encoding.WriteList(w, items, page.ListMeta())) })
+}
+
+// isAhead reports whether a continue token is of a version that has not been reached here. It comes from the API server,
+// which takes it at once, or from another replica.
+func (x *exchange) isAhead(token string) bool {
+	t, err := protocol.ParseToken(token)
+	return err == nil && t.ResourceVersion > 0 && uint64(t.ResourceVersion) > x.view().Version()
 }
 
 // canSelect reports whether the fields of a selector can be read here. Which fields of a custom resource can be

@@ -104,14 +104,29 @@ func (f *freshness) mostRecent(ctx context.Context) (uint64, error) {
 	}
 	now, ok := f.reach(ctx, version, catchUpPatience)
 	if !ok && f.collection.stats().objects >= probeFrom {
-		f.probes.Add(1)
-		f.probe.do(ctx, &f.asking, func() { f.lookAhead(version) })
+		f.look(ctx, version)
 		now, ok = f.reach(ctx, version, 0)
 	}
 	if !ok {
 		return 0, errForward
 	}
 	return now, nil
+}
+
+// expect looks whether the collection lacks anything up to a version that somebody waits for. Such a version comes from
+// the API server or another replica, and may be that of a change of something else.
+func (f *freshness) expect(version uint64) {
+	f.asking.Go(func() {
+		if reached, err := f.check(f.ctx); err == nil && reached >= version {
+			f.look(f.ctx, version)
+		}
+	})
+}
+
+// look has a probe look ahead, and returns when it ends.
+func (f *freshness) look(ctx context.Context, version uint64) {
+	f.probes.Add(1)
+	f.probe.do(ctx, &f.asking, func() { f.lookAhead(version) })
 }
 
 // reach waits until the collection has reached a version.
