@@ -200,7 +200,7 @@ func TestServerComesLater(t *testing.T) {
 	cp := ownPlane(t)
 	cp.Kill()
 	pods := informer[*corev1.Pod](t, startFactory(t, cp.Config(), tidings.Options{Backoff: quick}), tidings.Scope{})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	checkReason(t, pods.WaitForSyncFailFast(ctx), reflector.Refused) // the address may be wrong, as nobody ever answered there
 	if err := cp.Restart(t.Context()); err != nil {
