@@ -55,7 +55,7 @@ func (b *Builder) Build(ctx context.Context, p Program, engine Engine) (string, 
 		return "", err
 	}
 	folder := b.space.Path(p.Name, string(engine))
-	if err := b.require(ctx, p.Name, string(engine)); err != nil {
+	if err := b.require(ctx, p.edits, p.Name, string(engine)); err != nil {
 		return "", err
 	}
 	if engine == Tidings {
@@ -99,10 +99,10 @@ func (b *Builder) copy(ctx context.Context, p Program, path ...string) error {
 	return b.space.Write(p.source, append(path, "main.go")...)
 }
 
-// require makes this project a dependency of the module at a path, and completes the module's
+// require makes this project a dependency of the module at a path, edits its go.mod, and completes the module's
 // requirements. The go command would do that too, but for that it reads the whole module graph, of
 // which the program may not need all.
-func (b *Builder) require(ctx context.Context, path ...string) error {
+func (b *Builder) require(ctx context.Context, edits []string, path ...string) error {
 	folder := b.space.Path(path...)
 	needed, err := b.needed(ctx)
 	if err != nil {
@@ -122,7 +122,7 @@ func (b *Builder) require(ctx context.Context, path ...string) error {
 			args = append(args, "-require="+module+"@"+version)
 		}
 	}
-	if _, err := workspace.GoCommand(ctx, folder, args...); err != nil {
+	if _, err := workspace.GoCommand(ctx, folder, append(args, edits...)...); err != nil {
 		return err
 	}
 	return b.space.WriteSums(append(path, "go.sum"), filepath.Join(folder, "go.sum"), filepath.Join(b.root, "go.sum"))

@@ -28,12 +28,14 @@ type Program struct {
 	// source is the main file of a program of this repository, which is in no module; it is built in
 	// a copy of the module controllerruntime's requirements.
 	source string
+	// edits are flags of "go mod edit" that let the module build.
+	edits []string
 	// play runs the program until all is done, and returns the result of its work, in lines.
 	play func(ctx context.Context, s *session) ([]string, error)
 }
 
 // All are the programs.
-var All = []Program{sampleController, stateMetrics, coreDNS, operator}
+var All = []Program{sampleController, stateMetrics, coreDNS, externalDNS, operator}
 
 // Named returns the programs with the given names, or all if there are no names.
 func Named(names []string) ([]Program, error) {
