@@ -1,8 +1,8 @@
 package tidings
 
 import (
+	"github.com/tidings/tidings/internal/store"
 	"github.com/tidings/tidings/object"
-	"github.com/tidings/tidings/store"
 )
 
 // Edit writes to the informer's store in one transaction, before or after the start: it removes the

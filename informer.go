@@ -14,10 +14,10 @@ import (
 
 	"github.com/tidings/tidings/deltafifo"
 	"github.com/tidings/tidings/internal/engine"
+	"github.com/tidings/tidings/internal/store"
 	"github.com/tidings/tidings/reflector"
 	"github.com/tidings/tidings/source"
 	"github.com/tidings/tidings/source/recording"
-	"github.com/tidings/tidings/store"
 )
 
 // SharedInformer keeps an exact, indexed, current copy of a collection and notifies handlers of every change.

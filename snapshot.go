@@ -3,7 +3,7 @@ package tidings
 import (
 	"iter"
 
-	"github.com/tidings/tidings/store"
+	"github.com/tidings/tidings/internal/store"
 )
 
 // Snapshot is an immutable view of a collection and all its indexes at one resource version. It is a small value, to be

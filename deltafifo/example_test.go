@@ -56,7 +56,7 @@ func Example() {
 }
 
 // apply applies a batch in a transaction of the store.
-func apply(writer *store.Writer[*thing], batch deltafifo.Batch[*thing]) *store.Snapshot[*thing] {
+func apply(writer *store.Writer[*thing], batch deltafifo.Batch[*thing]) store.Snapshot[*thing] {
 	txn := writer.Begin()
 	if batch.Type == deltafifo.Replace {
 		// A list that is older than the known state means that the server was restored from a backup.

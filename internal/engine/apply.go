@@ -8,8 +8,8 @@ import (
 	"github.com/tidings/tidings/deltafifo"
 	"github.com/tidings/tidings/internal/assert"
 	"github.com/tidings/tidings/internal/intake"
+	"github.com/tidings/tidings/internal/store"
 	"github.com/tidings/tidings/object"
-	"github.com/tidings/tidings/store"
 )
 
 // waitForRoom waits until Block handlers have room in their queues. The apply lock is not held, so

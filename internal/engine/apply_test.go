@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tidings/tidings/internal/intake"
+	"github.com/tidings/tidings/internal/store"
 	"github.com/tidings/tidings/internal/testseed"
 	"github.com/tidings/tidings/object"
-	"github.com/tidings/tidings/store"
 )
 
 // TestBatchIsLikeItsChanges applies random batches twice: together, and one change after the other.

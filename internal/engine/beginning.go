@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tidings/tidings/internal/store"
 	"github.com/tidings/tidings/object"
-	"github.com/tidings/tidings/store"
 )
 
 // beginning is how a part gets its first state, and how far that has got. It is over once the store has everything that

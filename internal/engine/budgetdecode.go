@@ -5,8 +5,8 @@ import (
 
 	"github.com/tidings/tidings/internal/codec"
 	"github.com/tidings/tidings/internal/intake"
+	"github.com/tidings/tidings/internal/store"
 	"github.com/tidings/tidings/object"
-	"github.com/tidings/tidings/store"
 )
 
 // With a budget, a part decodes new states relative to folded ones, and keeps what objects were decoded from until they

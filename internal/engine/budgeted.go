@@ -9,9 +9,9 @@ import (
 	"weak"
 
 	"github.com/tidings/tidings/internal/budget"
+	"github.com/tidings/tidings/internal/store"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
-	"github.com/tidings/tidings/store"
 )
 
 const (

@@ -12,10 +12,10 @@ import (
 	"testing/synctest"
 
 	"github.com/tidings/tidings/internal/guard"
+	"github.com/tidings/tidings/internal/store"
 	"github.com/tidings/tidings/internal/testseed"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
-	"github.com/tidings/tidings/store"
 )
 
 // sharing is a source that remembers what objects have in common.

@@ -2,8 +2,8 @@ package engine
 
 import (
 	"github.com/tidings/tidings/internal/intake"
+	"github.com/tidings/tidings/internal/store"
 	"github.com/tidings/tidings/object"
-	"github.com/tidings/tidings/store"
 )
 
 // checkEvery is the number of listed objects between checks of the budget: half of what is folded

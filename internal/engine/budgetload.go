@@ -5,9 +5,9 @@ import (
 	"iter"
 
 	"github.com/tidings/tidings/internal/budget"
+	"github.com/tidings/tidings/internal/store"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
-	"github.com/tidings/tidings/store"
 )
 
 // openFolded opens folded objects on several cores, once for the indexes and all handlers, if any

@@ -8,9 +8,9 @@ import (
 
 	"github.com/tidings/tidings/internal/codec"
 	"github.com/tidings/tidings/internal/intake"
+	"github.com/tidings/tidings/internal/store"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/reflector"
-	"github.com/tidings/tidings/store"
 )
 
 // A part decodes the objects of a source that leaves that to it. It looks once at what the store has of an object: an

@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tidings/tidings/internal/intake"
+	"github.com/tidings/tidings/internal/store"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
-	"github.com/tidings/tidings/store"
 )
 
 // tightPart starts an informer with a tight budget, so that what comes is folded, and returns its part.

@@ -1,6 +1,6 @@
 package engine
 
-import "github.com/tidings/tidings/store"
+import "github.com/tidings/tidings/internal/store"
 
 // Edit changes the store without notifying the handlers.
 func (inf *Informer[T]) Edit(change func(*store.Txn[T])) {

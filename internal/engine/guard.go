@@ -8,9 +8,9 @@ import (
 
 	"github.com/tidings/tidings/internal/guard"
 	"github.com/tidings/tidings/internal/intake"
+	"github.com/tidings/tidings/internal/store"
 	"github.com/tidings/tidings/internal/usercode"
 	"github.com/tidings/tidings/object"
-	"github.com/tidings/tidings/store"
 )
 
 // Mutation is a finding of the mutation guard: somebody wrote to a shared cached object.

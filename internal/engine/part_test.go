@@ -17,11 +17,11 @@ import (
 
 	"github.com/tidings/tidings/deltafifo"
 	"github.com/tidings/tidings/internal/guard"
+	"github.com/tidings/tidings/internal/store"
 	"github.com/tidings/tidings/internal/usercode"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/reflector"
 	"github.com/tidings/tidings/source"
-	"github.com/tidings/tidings/store"
 )
 
 // TestTransformKeepsTheIdentity uses transforms that remove or change one part of an object's identity.

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/tidings/tidings/deltafifo"
+	"github.com/tidings/tidings/internal/store"
 	"github.com/tidings/tidings/internal/usercode"
 	"github.com/tidings/tidings/object"
-	"github.com/tidings/tidings/store"
 )
 
 // HandlerOptions configure how a handler is notified.

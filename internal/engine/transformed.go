@@ -7,9 +7,9 @@ import (
 	"slices"
 
 	"github.com/tidings/tidings/internal/intake"
+	"github.com/tidings/tidings/internal/store"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
-	"github.com/tidings/tidings/store"
 )
 
 // transformer is the user's transform for the objects of one part.

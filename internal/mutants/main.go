@@ -1,6 +1,6 @@
 // Mutants breaks the code of a package in small ways, one at a time, and reports which mutants its tests do not detect.
 //
-//	go run ./internal/mutants -n 40 ./store            # 40 random mutants of store, against its own tests
+//	go run ./internal/mutants -n 40 ./deltafifo        # 40 random mutants of deltafifo, against its own tests
 //	go run ./internal/mutants -tests . ./internal/engine
 //
 // The source tree is not changed: mutated files replace the originals through the go command's

@@ -38,7 +38,7 @@ var areas = []struct {
 	{"decoding protobuf", []string{"github.com/tidings/tidings/internal/wire/proto"}},
 	{"decoding JSON", []string{"github.com/tidings/tidings/internal/wire/json", "github.com/go-json-experiment/json"}},
 	{"framing and streams", []string{"github.com/tidings/tidings/source"}},
-	{"store and index", []string{"github.com/tidings/tidings/store"}},
+	{"store and index", []string{"github.com/tidings/tidings/internal/store"}},
 	{"delta queue", []string{"github.com/tidings/tidings/deltafifo"}},
 	{"informer, mutation guard and delivery", []string{"github.com/tidings/tidings.", "github.com/tidings/tidings/internal/engine"}},
 	{"reflector", []string{"github.com/tidings/tidings/reflector"}},

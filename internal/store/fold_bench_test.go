@@ -9,10 +9,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/tidings/tidings/internal/store"
 	"github.com/tidings/tidings/internal/wire/wiretest"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
-	"github.com/tidings/tidings/store"
 )
 
 // foldedPods returns a store of n folded pods, and the growth of the heap per pod.
