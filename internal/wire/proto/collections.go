@@ -116,20 +116,6 @@ func (d *decoder) makeSlice(f *field, n int) header {
 	return header{reflect.MakeSlice(reflect.SliceOf(f.typ), n, n).UnsafePointer(), n, n}
 }
 
-// arrayOf returns a nil pointer to the type of an array of n values, or nil if that is too long to be cached.
-func (f *field) arrayOf(n int) any {
-	if n >= len(f.arrays) {
-		return nil
-	}
-	if f.arrays == nil {
-		f.arrays = new([8]any)
-	}
-	if f.arrays[n] == nil {
-		f.arrays[n] = nilPointer(reflect.ArrayOf(n, f.typ))
-	}
-	return f.arrays[n]
-}
-
 // numbers decodes a run of repeated varints, or one packed field of them.
 func (d *decoder) numbers(f *field, p, old unsafe.Pointer, b []byte, start, i, wire int) (int, error) {
 	slice, before := (*header)(p), (*header)(old)
@@ -231,7 +217,7 @@ func (d *decoder) mapping(f *field, p, old unsafe.Pointer, b []byte, start, i, w
 	if !d.shares() || f.kind == foreignKind || !f.site.shouldLookUp(encoded) {
 		return end, d.mapEntries(f, p, b, start, i, n)
 	}
-	found, hash, action := d.table.find(f.site, f.wholeShape, f.mapLayout, encoded)
+	found, hash, action := d.table.find(f.site, f.wholeShape, f.mapped.layout, encoded)
 	if found.value != nil {
 		// Safe because a map is one pointer, and the entry's shape names the type of this map.
 		*(*unsafe.Pointer)(p) = found.value
@@ -244,7 +230,7 @@ func (d *decoder) mapping(f *field, p, old unsafe.Pointer, b []byte, start, i, w
 	if err := d.mapEntries(f, p, b, start, i, n); err != nil {
 		return 0, err
 	}
-	d.endShared(outer, hash, f.wholeShape, f.mapLayout, encoded, *(*unsafe.Pointer)(p), n)
+	d.endShared(outer, hash, f.wholeShape, f.mapped.layout, encoded, *(*unsafe.Pointer)(p), n)
 	return end, nil
 }
 
@@ -335,12 +321,12 @@ func (d *decoder) mapEntry(f *field, m reflect.Value, b []byte, i, end int) erro
 	if i > end && !d.plain {
 		return errIrregular
 	}
-	if f.entries[string(key)] {
+	if f.mapped.trims[string(key)] {
 		return nil
 	}
 	if f.kind == quantityKind {
 		var k string
-		d.string(f.key, &k, nil, key)
+		d.string(f.mapped.key, &k, nil, key)
 		// Safe because m is addressable and the keys of all maps are of string kinds.
 		(*(*map[string]resource.Quantity)(m.Addr().UnsafePointer()))[k] = amount
 		return nil
@@ -352,7 +338,7 @@ func (d *decoder) mapEntry(f *field, m reflect.Value, b []byte, i, end int) erro
 // insert adds an entry that is not a quantity to m. decoded holds the value if it is a message.
 func (d *decoder) insert(f *field, m reflect.Value, key, value []byte, decoded reflect.Value) {
 	var k string
-	d.string(f.key, &k, nil, key)
+	d.string(f.mapped.key, &k, nil, key)
 	if f.whole == stringMapType {
 		var v string
 		d.string(f.element, &v, nil, value)

@@ -39,8 +39,7 @@ const maxFields = 64
 // message is the plan for one message type on one path.
 type message struct {
 	*messageType
-	parent *message // the plan of the enclosing message
-	path   string
+	of     *field // whose values the messages are; nil for the object
 	trims  *trimTree
 	fields []*field // by field number; nil until the field is first seen
 }
@@ -48,25 +47,48 @@ type message struct {
 // field is the plan for one field of a message, with what the decoder learned of its values on this
 // path. It is created with the first value: objects use few of the fields that their types have.
 type field struct {
-	fieldType
-	// site is for the whole field, element for one element of a list or map, key for the keys of a map.
-	site, element, key *site
+	fieldForm // of the type
+	*fieldType
+	// site is for the whole field, element for one element of a list or map.
+	site, element *site
 	// parent is the plan that the field belongs to, sub that of the messages it holds, created when first needed.
 	parent, sub *message
 	// shapes say which table entries fit: shape for one value, wholeShape for a whole list or map.
 	shape, wholeShape uint32
-	// layout is for one value, mapLayout for a whole map.
-	layout, mapLayout *layout
-	// arrays caches nil pointers to short array types of typ.
-	arrays *[8]any
-	path   string
-	// below holds the trims inside the field, entries the trimmed keys of a map.
-	below   *trimTree
-	entries map[string]bool
+	layout            *layout // of one value
+	mapped            *mapped // nil unless it is a map
+}
+
+// mapped is what the plan for a map has in addition.
+type mapped struct {
+	key    *site // for the keys: separate from the values, which may never repeat
+	layout *layout
+	trims  map[string]bool // keys that are trimmed
 }
 
 // noField stands for fields that a message does not have.
-var noField = new(field)
+var noField = &field{fieldType: &fieldType{}, fieldForm: fieldForm{inline: true}}
+
+// path returns the path from the object's root, such as "spec.containers".
+func (f *field) path() string {
+	above := ""
+	if f.parent != nil && f.parent.of != nil {
+		above = f.parent.of.path()
+	}
+	if f.inline {
+		return above
+	}
+	return join(above, f.name)
+}
+
+// trims returns what is trimmed inside the field: parts of its messages, or entries of a map.
+func (f *field) trims() (below *trimTree, entries map[string]bool) {
+	if f.inline {
+		return f.parent.trims, nil
+	}
+	_, below, entries = f.parent.trims.at(f.name)
+	return below, entries
+}
 
 // op is what the decoder does with a field, derived from form, kind and trims.
 type op uint8
@@ -88,7 +110,7 @@ const (
 const noWire = 0xff
 
 // siteBytes is roughly the memory of a site and its part of the plans.
-const siteBytes = 480
+const siteBytes = 300
 
 // compiler compiles plans for one decoder.
 type compiler struct {
@@ -96,20 +118,21 @@ type compiler struct {
 	policy *share.Policy // for sites of values that objects refer to
 }
 
-func (c *compiler) site(path string) *site {
-	c.sites = append(c.sites, newSite(path, c.policy))
-	return c.sites[len(c.sites)-1]
+// site returns a site for values that objects refer to.
+func (c *compiler) site(f *field, depth uint8) *site { return c.add(newSite(f, depth, c.policy)) }
+
+// copySite returns a site for values held in place.
+func (c *compiler) copySite(f *field, depth uint8) *site { return c.add(newSite(f, depth, &copying)) }
+
+func (c *compiler) add(s *site) *site {
+	c.sites = append(c.sites, s)
+	return s
 }
 
-func (c *compiler) copySite(path string) *site {
-	c.sites = append(c.sites, newCopySite(path))
-	return c.sites[len(c.sites)-1]
-}
-
-// message creates the plan for the struct type typ, which checkMessage has accepted.
-func (c *compiler) message(typ reflect.Type, parent *message, path string, trims *trimTree) *message {
+// message creates the plan for the struct type typ, which checkMessage has accepted. of is nil for the object.
+func (c *compiler) message(typ reflect.Type, of *field, trims *trimTree) *message {
 	t := goTypes.message(typ)
-	return &message{messageType: t, parent: parent, path: path, trims: trims, fields: make([]*field, len(t.index))}
+	return &message{messageType: t, of: of, trims: trims, fields: make([]*field, len(t.index))}
 }
 
 // field returns the plan for the field with this number. Its op is skipOp if there is none.
@@ -127,15 +150,8 @@ func (c *compiler) newField(m *message, t *fieldType) *field {
 	if t == nil {
 		return noField
 	}
-	f := &field{fieldType: *t, parent: m, path: m.path}
-	trimmed := false
-	if t.inline {
-		f.below = m.trims
-	} else {
-		f.path = join(m.path, t.name)
-		trimmed, f.below, f.entries = m.trims.at(t.name)
-	}
-	if trimmed {
+	f := &field{fieldForm: t.fieldForm, fieldType: t, parent: m}
+	if trimmed, _, _ := m.trims.at(t.name); trimmed && !t.inline {
 		f.op, f.zeroWire = skipOp, noWire
 		return f
 	}
@@ -146,7 +162,8 @@ func (c *compiler) newField(m *message, t *fieldType) *field {
 // prepare fills in what looking up f's values needs.
 func (c *compiler) prepare(f *field) {
 	f.layout = goTypes.layout(f.typ)
-	f.shape = goTypes.shape(f.typ, single, f.path, f.below, nil)
+	below, entries := f.trims()
+	f.shape = goTypes.shape(f, f.typ, single, below != nil)
 	if f.kind == stringKind {
 		f.shape = stringShape
 	}
@@ -158,16 +175,15 @@ func (c *compiler) prepare(f *field) {
 		if f.op == varintPointerOp {
 			return
 		}
-		f.site = c.site(f.path)
+		f.site = c.site(f, 0)
 		if f.kind == stringKind {
-			f.wholeShape = goTypes.shape(f.typ, pointer, f.path, nil, nil)
+			f.wholeShape = goTypes.shape(f, f.typ, pointer, false)
 		}
 	case mapping:
-		f.mapLayout = goTypes.layout(f.whole)
-		c.prepareMany(f)
-		f.key = c.site(f.path + "[]") // separate from the values, which may never repeat
+		c.prepareMany(f, below != nil || entries != nil)
+		f.mapped = &mapped{key: c.site(f, 1), layout: goTypes.layout(f.whole), trims: entries}
 	case list:
-		c.prepareMany(f)
+		c.prepareMany(f, below != nil || entries != nil)
 	}
 }
 
@@ -175,22 +191,22 @@ func (c *compiler) prepare(f *field) {
 func (c *compiler) prepareSingle(f *field) {
 	switch f.kind {
 	case stringKind:
-		f.site = c.site(f.path)
+		f.site = c.site(f, 0)
 	case messageKind:
-		f.site = c.copySite(f.path)
+		f.site = c.copySite(f, 0)
 	}
 }
 
-func (c *compiler) prepareMany(f *field) {
+func (c *compiler) prepareMany(f *field, trimmed bool) {
 	if f.op == numbersOp {
 		return
 	}
-	f.wholeShape = goTypes.shape(f.whole, f.form, f.path, f.below, f.entries)
-	f.site = c.site(f.path)
+	f.wholeShape = goTypes.shape(f, f.whole, f.form, trimmed)
+	f.site = c.site(f, 0)
 	if f.kind == messageKind {
-		f.element = c.copySite(f.path + "[]")
+		f.element = c.copySite(f, 1)
 	} else {
-		f.element = c.site(f.path + "[]")
+		f.element = c.site(f, 1)
 	}
 }
 
@@ -204,7 +220,8 @@ func (c *compiler) plan(f *field) *message {
 		f.sub = c.itemsMessage(f)
 	default:
 		if f.sub = f.enclosing(); f.sub == nil {
-			f.sub = c.message(f.typ, f.parent, f.path, f.below)
+			below, _ := f.trims()
+			f.sub = c.message(f.typ, f, below)
 		}
 	}
 	return f.sub
@@ -212,8 +229,11 @@ func (c *compiler) plan(f *field) *message {
 
 // enclosing returns the plan of an enclosing message of f's type, if neither is trimmed.
 func (f *field) enclosing() *message {
-	for m := f.parent; m != nil && f.below == nil; m = m.parent {
-		if m.typ == f.typ && m.trims == nil {
+	if below, _ := f.trims(); below != nil {
+		return nil
+	}
+	for in := f; in != nil; in = in.parent.of {
+		if m := in.parent; m.typ == f.typ && m.trims == nil {
 			return m
 		}
 	}
@@ -223,13 +243,15 @@ func (f *field) enclosing() *message {
 // itemsMessage returns the plan of a slice type that is a message itself: field 1, repeated, is the slice.
 func (c *compiler) itemsMessage(f *field) *message {
 	elem := f.typ.Elem()
+	form := fieldForm{op: listOp, zeroWire: noWire, inline: true, bit: 1, form: list, kind: stringKind, size: elem.Size()}
 	item := &field{
-		fieldType: fieldType{op: listOp, zeroWire: noWire, bit: 1, form: list, kind: stringKind, typ: elem, size: elem.Size()},
-		path:      f.path, shape: stringShape, wholeShape: goTypes.shape(f.typ, list, f.path, nil, nil), layout: goTypes.layout(elem),
-		site: c.site(f.path + "[]"), element: c.site(f.path + "[][]"),
+		fieldForm: form, fieldType: &fieldType{fieldForm: form, typ: elem},
+		shape: stringShape, wholeShape: goTypes.shape(f, f.typ, list, false), layout: goTypes.layout(elem),
 	}
+	item.site, item.element = c.site(item, 1), c.site(item, 2)
 	t := &messageType{typ: f.typ, places: []place{{0, unsafe.Sizeof(header{})}}}
-	return &message{messageType: t, path: f.path, fields: []*field{noField, item}}
+	item.parent = &message{messageType: t, of: f, fields: []*field{noField, item}}
+	return item.parent
 }
 
 func join(path, name string) string {

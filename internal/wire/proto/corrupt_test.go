@@ -250,7 +250,7 @@ func TestPanicIsAnError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.d.root.fields[3].sub = &message{messageType: new(messageType), fields: []*field{1: nil, 2: {fieldType: fieldType{op: listOp, form: list}}}} // no type
+	d.d.root.fields[3].sub = &message{messageType: new(messageType), fields: []*field{1: nil, 2: {fieldForm: fieldForm{op: listOp, form: list}}}} // no type
 	pod.UID = "another"
 	_, err = d.Decoder.Decode(data, nil)
 	if e, ok := errors.AsType[*wire.PanicError](err); !ok || !strings.Contains(string(e.Stack), "decoder") {

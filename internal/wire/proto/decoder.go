@@ -118,7 +118,7 @@ func newDecoder(pointer reflect.Type, opts wire.Options) (*decoder, error) {
 		return nil, err
 	}
 	if checkMessage(d.typ) == nil {
-		d.root = d.compiler.message(d.typ, nil, "", trims)
+		d.root = d.compiler.message(d.typ, nil, trims)
 	}
 	if !opts.NoSharing {
 		d.table = newTable(opts.MaxTableBytes)
@@ -312,12 +312,13 @@ func (d *decoder) snapshot() wire.Stats {
 		stats.Lookups += s.stats.Lookups
 		stats.Hits += s.stats.Hits
 		stats.SharedBytes += s.stats.SharedBytes
-		f := stats.Fields[s.path]
+		path := s.path()
+		f := stats.Fields[path]
 		f.Lookups += s.stats.Lookups
 		f.Hits += s.stats.Hits
 		f.Bytes += s.stats.Bytes
 		f.SharedBytes += s.stats.SharedBytes
-		stats.Fields[s.path] = f
+		stats.Fields[path] = f
 	}
 	return stats
 }

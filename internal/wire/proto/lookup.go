@@ -3,6 +3,7 @@ package proto
 import (
 	"encoding/binary"
 	"hash/maphash"
+	"strings"
 	"unsafe"
 
 	"github.com/tidings/tidings/internal/wire"
@@ -85,7 +86,7 @@ func (t *table) isSound(s *site, e *share.Entry[found], l *layout, size int) boo
 		return true
 	}
 	t.Drop(e)
-	t.corrupted = append(t.corrupted, s.path)
+	t.corrupted = append(t.corrupted, s.path())
 	return false
 }
 
@@ -145,9 +146,10 @@ var (
 
 // site is one field on one path from the object's root. It counts how often its values are found.
 type site struct {
-	path   string
+	field  *field
 	stats  wire.FieldStats
 	rate   share.Rate
+	depth  uint8 // 0 for values of the field itself, 1 for their elements
 	policy *share.Policy
 	// last and recent are valid only in the table's generation, and last only in the batch, in which they were set.
 	generation, batch uint32
@@ -172,14 +174,12 @@ type lastValue struct {
 // newSite returns a site for values that objects refer to. At first they are stored when seen for
 // the second time: if there are few of them, storing each at first sight would take more memory
 // than sharing saves.
-func newSite(path string, policy *share.Policy) *site {
-	return &site{path: path, policy: policy, rate: share.Rate{Mode: share.Second}}
+func newSite(f *field, depth uint8, policy *share.Policy) *site {
+	return &site{field: f, depth: depth, policy: policy, rate: share.Rate{Mode: share.Second}}
 }
 
-// newCopySite returns a site for values held in place.
-func newCopySite(path string) *site {
-	return &site{path: path, policy: &copying, rate: share.Rate{Mode: share.Second}}
-}
+// path returns the path as it appears in statistics, such as "spec.containers[]".
+func (s *site) path() string { return s.field.path() + strings.Repeat("[]", int(s.depth)) }
 
 // is reports whether b encodes l.
 func (l *lastValue) is(shape uint32, b []byte) bool {

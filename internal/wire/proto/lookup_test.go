@@ -76,7 +76,7 @@ func decodeOne(t *testing.T, d *Decoder[*corev1.Pod], pod *corev1.Pod) *corev1.P
 
 // TestTableAgainstModel compares find and add with a Go map.
 func TestTableAgainstModel(t *testing.T) {
-	table, s := newTable(1<<20), newSite("x", &sharing)
+	table, s := newTable(1<<20), newSite(noField, 0, &sharing)
 	model, numbers := map[string]unsafe.Pointer{}, layouts{}.of(reflect.TypeFor[int64]())
 	for i := range 50_000 {
 		s.rate.Mode = share.Mode(i % 2)

@@ -210,7 +210,7 @@ func (d *decoder) matchMap(f *field, p unsafe.Pointer, b []byte, start, i, left 
 			return noMatch
 		}
 		last, i = key, next
-		if f.entries[string(key)] {
+		if f.mapped.trims[string(key)] {
 			continue
 		}
 		if !d.matchEntry(f, p, key, value, left) {

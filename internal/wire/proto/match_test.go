@@ -181,7 +181,7 @@ func TestTableTakesNothingOver(t *testing.T) {
 	pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: ended}
 	version := func(mode share.Mode) *corev1.Pod {
 		for _, s := range d.d.compiler.sites {
-			if s.rate.Mode = share.Sampling; s.path == "metadata.finalizers" || s.path == "status.containerStatuses.state.terminated" {
+			if s.rate.Mode = share.Sampling; s.path() == "metadata.finalizers" || s.path() == "status.containerStatuses.state.terminated" {
 				s.rate.Mode = mode
 			}
 		}

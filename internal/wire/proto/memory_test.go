@@ -170,7 +170,7 @@ func TestSharedPartsCount(t *testing.T) {
 		pod.UID = "u"
 		decodePod(t, d, pod) // so that sites exist
 		for _, s := range d.d.compiler.sites {
-			if s.rate.Mode = share.Sampling; slices.Contains(tt.paths, s.path) {
+			if s.rate.Mode = share.Sampling; slices.Contains(tt.paths, s.path()) {
 				s.rate.Mode = share.Direct
 			}
 		}
@@ -291,7 +291,7 @@ func TestStatsOfMemory(t *testing.T) {
 
 // TestSitesCount with the memory of what they remember.
 func TestSitesCount(t *testing.T) {
-	s := newSite("x", &sharing)
+	s := newSite(noField, 0, &sharing)
 	if s.bytes() != 0 {
 		t.Errorf("a new site takes %d bytes", s.bytes())
 	}

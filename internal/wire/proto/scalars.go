@@ -73,7 +73,7 @@ func (d *decoder) newVarint(f *field, v uint64) unsafe.Pointer {
 func common[E comparable](t *table, f *field, slot **E, v E) *E {
 	if *slot == nil || **slot != v {
 		if *slot != nil {
-			t.corrupted = append(t.corrupted, f.path)
+			t.corrupted = append(t.corrupted, f.path())
 		}
 		*slot = &v
 	}

@@ -3,6 +3,7 @@ package proto
 import (
 	"reflect"
 	"sync"
+	"sync/atomic"
 )
 
 // messageType describes a struct type, regardless of the path it is on.
@@ -13,8 +14,8 @@ type messageType struct {
 	places []place      // all fields of the struct, in the order of their bits
 }
 
-// fieldType describes a field, regardless of the path of its message. The members that every value needs come first.
-type fieldType struct {
+// fieldForm is what every value of a field needs, so that each plan has a copy.
+type fieldForm struct {
 	op   op
 	kind kind
 	form form
@@ -28,6 +29,12 @@ type fieldType struct {
 	bit    uint64  // its bit in the set of fields seen
 	offset uintptr // in the message
 	size   uintptr // of one value
+}
+
+// fieldType describes a field, regardless of the path of its message. All plans share it.
+type fieldType struct {
+	fieldForm
+	arrays arrayTypes
 	typ    reflect.Type
 	typed  any          // a nil pointer to the value type
 	whole  reflect.Type // the type of the field itself
@@ -54,13 +61,52 @@ func newMessageType(typ reflect.Type) *messageType {
 
 func newFieldType(sf reflect.StructField, bit uint64) *fieldType {
 	form, elem, _ := formOf(sf.Type)
-	f := &fieldType{bit: bit, offset: sf.Offset, form: form, kind: kindOf(elem), whole: sf.Type, typ: elem, typed: nilPointer(elem), size: elem.Size()}
+	f := &fieldType{
+		fieldForm: fieldForm{bit: bit, offset: sf.Offset, form: form, kind: kindOf(elem), size: elem.Size()},
+		whole:     sf.Type, typ: elem, typed: nilPointer(elem),
+	}
 	f.name, f.inline = jsonName(sf)
 	f.items = f.kind == messageKind && elem.Kind() == reflect.Slice
 	f.timeShaped = f.form == pointer && isTimeShaped(elem)
 	f.op = f.chooseOp()
 	f.zeroWire = f.chooseZeroWire()
 	return f
+}
+
+// arrayTypes are the types of short arrays of a field's values.
+type arrayTypes struct {
+	wanted  atomic.Uint32                 // how often none was there
+	byCount atomic.Pointer[[maxArray]any] // nil pointers to the types, by the number of values
+}
+
+const (
+	// maxArray is the length from which on slices are not allocated as arrays.
+	maxArray = 8
+	// manyArrays is how many short slices a field must have had: the program keeps the type of an
+	// array for good, and a few slices are not worth that.
+	manyArrays = 64
+)
+
+// arrayOf returns a nil pointer to the type of an array of n values, or nil if there is none.
+func (f *fieldType) arrayOf(n int) any {
+	if n >= maxArray {
+		return nil
+	}
+	if types := f.arrays.byCount.Load(); types != nil && types[n] != nil {
+		return types[n]
+	}
+	if f.arrays.wanted.Add(1) < manyArrays {
+		return nil
+	}
+	goTypes.mu.Lock()
+	defer goTypes.mu.Unlock()
+	var types [maxArray]any
+	if before := f.arrays.byCount.Load(); before != nil {
+		types = *before
+	}
+	types[n] = nilPointer(reflect.ArrayOf(n, f.typ))
+	f.arrays.byCount.Store(&types)
+	return types[n]
 }
 
 func (f *fieldType) isVarint() bool {
@@ -148,10 +194,11 @@ type shapeKey struct {
 	path string
 }
 
-func (c *typeCache) shape(typ reflect.Type, form form, path string, trims *trimTree, entries map[string]bool) uint32 {
+// shape returns the shape of values of f, or of its elements. trimmed says that something inside them is trimmed.
+func (c *typeCache) shape(f *field, typ reflect.Type, form form, trimmed bool) uint32 {
 	key := shapeKey{typ: typ, form: form}
-	if trims != nil || entries != nil {
-		key.path = path
+	if trimmed {
+		key.path = f.path()
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -193,7 +193,7 @@ func TestLargeQuantitiesChange(t *testing.T) {
 
 // TestMatchNumbers compares runs of numbers that look like their own tags.
 func TestMatchNumbers(t *testing.T) {
-	f := &field{fieldType: fieldType{kind: int64Kind, size: 8}}
+	f := &field{fieldForm: fieldForm{kind: int64Kind, size: 8}}
 	for _, tt := range []struct {
 		held []int64
 		data string

@@ -138,5 +138,5 @@ func run(b []byte, start, i int) (n, end int, err error) {
 }
 
 func wrongWire(f *field, wire int) error {
-	return fmt.Errorf("protobuf: wire type %d does not fit the field %s", wire, f.path)
+	return fmt.Errorf("protobuf: wire type %d does not fit the field %s", wire, f.path())
 }
