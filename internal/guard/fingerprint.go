@@ -75,14 +75,14 @@ func (w *walk) fields(v reflect.Value, depth int) uint64 {
 	}
 	sum := uint64(9)
 	for _, i := range s.exported {
-		sum = mix(sum, w.value(v.Field(i), depth-1))
+		sum = mix(sum, w.value(v.Field(int(i)), depth-1))
 	}
 	return sum
 }
 
 // shape is what a walk needs to know of a struct type. Asking reflect each time takes as long as the walk.
 type shape struct {
-	exported []int                      // fields
+	exported []uint16                   // fields
 	special  func(reflect.Value) uint64 // of types that keep their contents in unexported fields
 }
 
@@ -92,7 +92,7 @@ func shapeOf(typ reflect.Type) *shape {
 	if known, ok := shapes.Load(typ); ok {
 		return known.(*shape)
 	}
-	s := &shape{}
+	s := &shape{exported: make([]uint16, 0, typ.NumField())}
 	switch typ {
 	case reflect.TypeFor[time.Time]():
 		s.special = func(v reflect.Value) uint64 {
@@ -105,7 +105,7 @@ func shapeOf(typ reflect.Type) *shape {
 	}
 	for i := range typ.NumField() {
 		if typ.Field(i).IsExported() {
-			s.exported = append(s.exported, i)
+			s.exported = append(s.exported, uint16(i))
 		}
 	}
 	known, _ := shapes.LoadOrStore(typ, s)

@@ -17,8 +17,8 @@ type layout struct {
 	size uintptr
 	refs []refs
 	kind mapKind
-	typ  reflect.Type
-	elem *layout // of a map's values
+	typ  reflect.Type // of a map
+	elem *layout      // of a map's values
 }
 
 // refs are references in a value: n consecutive pointers, a slice or a map.
@@ -42,14 +42,20 @@ const (
 // layouts creates the layout of each type once: types may be recursive.
 type layouts map[reflect.Type]*layout
 
+// plain are the layouts of types without references, by size: most fields are of such types.
+var plain = map[uintptr]*layout{1: {size: 1}, 2: {size: 2}, 4: {size: 4}, 8: {size: 8}, 16: {size: 16}}
+
 func (ls layouts) of(t reflect.Type) *layout {
+	if kind := t.Kind(); kind == reflect.String || kind >= reflect.Bool && kind <= reflect.Float64 {
+		return plain[t.Size()]
+	}
 	if l, ok := ls[t]; ok {
 		return l
 	}
-	l := &layout{size: t.Size(), kind: mapKindOf(t), typ: t}
+	l := &layout{size: t.Size(), kind: mapKindOf(t)}
 	ls[t] = l
 	if l.kind != noMap {
-		l.elem = ls.of(t.Elem())
+		l.typ, l.elem = t, ls.of(t.Elem())
 	} else {
 		ls.collect(l, t, 0)
 	}
@@ -202,7 +208,7 @@ func (s *checksummer) mapping(l *layout, m unsafe.Pointer) (sum uint64) {
 }
 
 func (s *checksummer) otherMap(l *layout, m unsafe.Pointer) (sum uint64) {
-	value := reflect.New(l.elem.typ)
+	value := reflect.New(l.typ.Elem())
 	for entries := reflect.NewAt(l.typ, unsafe.Pointer(&m)).Elem().MapRange(); entries.Next(); {
 		value.Elem().SetIterValue(entries)
 		sum += mix(s.text(entries.Key().String()), s.values(l.elem, value.UnsafePointer(), 1))

@@ -249,7 +249,7 @@ func (c *compiler) itemsMessage(f *field) *message {
 		shape: stringShape, wholeShape: goTypes.shape(f, f.typ, list, false), layout: goTypes.layout(elem),
 	}
 	item.site, item.element = c.site(item, 1), c.site(item, 2)
-	t := &messageType{typ: f.typ, places: []place{{0, unsafe.Sizeof(header{})}}}
+	t := &messageType{typ: f.typ, places: []place{{0, uint32(unsafe.Sizeof(header{}))}}}
 	item.parent = &message{messageType: t, of: f, fields: []*field{noField, item}}
 	return item.parent
 }

@@ -17,7 +17,7 @@ import (
 const maxMatch = 16
 
 // place is the position of a field in a struct.
-type place struct{ offset, size uintptr }
+type place struct{ offset, size uint32 }
 
 // matches reports whether decoding b, not in plain mode, gives exactly the message at p, including
 // which fields are nil and which are empty; the message may then be shared. It may also return

@@ -45,7 +45,7 @@ func newMessageType(typ reflect.Type) *messageType {
 	m := &messageType{typ: typ, places: make([]place, 0, typ.NumField())}
 	for i := range typ.NumField() {
 		sf := typ.Field(i)
-		m.places = append(m.places, place{sf.Offset, sf.Type.Size()})
+		m.places = append(m.places, place{uint32(sf.Offset), uint32(sf.Type.Size())})
 		num, _ := fieldNumber(sf)
 		if num == 0 {
 			continue

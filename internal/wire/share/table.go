@@ -161,7 +161,7 @@ func (t *Table[V]) remember(print uint32) {
 
 func (t *Table[V]) enlargeDoor() {
 	before := t.door
-	t.door, t.doorUse = make([]uint32, min(max(firstDoor, 4*len(before)), t.maxDoor)), 0
+	t.door, t.doorUse = make([]uint32, min(max(firstDoor, 2*len(before)), t.maxDoor)), 0
 	for _, print := range before {
 		if print != 0 {
 			t.remember(print)
