@@ -33,6 +33,9 @@ func TestFingerprintSeesEveryWrite(t *testing.T) {
 		"a quantity": func(p *corev1.Pod) {
 			p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("200m")
 		},
+		"a false":            func(p *corev1.Pod) { p.Spec.HostNetwork = true },
+		"an empty list":      func(p *corev1.Pod) { p.Finalizers = []string{} },
+		"a number":           func(p *corev1.Pod) { p.Generation = 1 << 56 },
 		"one field to other": func(p *corev1.Pod) { p.Name, p.GenerateName = "", "x" },
 	} {
 		p := samplePod()
@@ -60,6 +63,21 @@ func TestFingerprintOfTheSameIsTheSame(t *testing.T) {
 	u.Object["spec"].(map[string]any)["l"].([]any)[2] = false
 	if Fingerprint(u) == was {
 		t.Error("a write to an unstructured object was not seen")
+	}
+}
+
+// TestFingerprintOfCaches: what a type keeps in unexported fields of something that is zero does not count.
+func TestFingerprintOfCaches(t *testing.T) {
+	type limits struct{ CPU, Memory resource.Quantity }
+	object := &struct{ Limits, Requests limits }{}
+	before := Fingerprint(object)
+	_ = object.Limits.CPU.String() // caches its text
+	if Fingerprint(object) != before {
+		t.Error("a cache counts")
+	}
+	object.Limits.Memory = resource.MustParse("1")
+	if Fingerprint(object) == before {
+		t.Error("a write was not seen")
 	}
 }
 
