@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 
@@ -80,31 +81,38 @@ func only[E any](namespace string, items []E, namespaceOf func(*E) string) []E {
 	return items[from:to]
 }
 
-// sorted sorts the items by key, in place, and drops all but the newest of each key. Sorted items
-// are only checked. dropped is called for each dropped item, and may be nil.
+// sorted returns the items sorted by key, with only the newest of each key. Sorted items are
+// returned as they are. dropped is called for each dropped item, and may be nil.
 func sorted[E any](items []E, keyOf func(*E) object.Key, versionOf func(*E) string, dropped func(*E)) []E {
 	if ascending(items, keyOf) {
 		return items
 	}
-	// Stable, so that the last of equals is the one that came last.
-	slices.SortStableFunc(items, func(a, b E) int { return keyOf(&a).Compare(keyOf(&b)) })
-	kept := 0
+	type place struct {
+		key object.Key
+		at  int
+	}
+	order := make([]place, len(items)) // items may be large, and their keys take a call
 	for i := range items {
-		e := items[i]
-		if i == 0 || keyOf(&items[kept-1]) != keyOf(&e) {
-			items[kept] = e
-			kept++
+		order[i] = place{keyOf(&items[i]), i}
+	}
+	// The last of equals is the one that came last.
+	slices.SortFunc(order, func(a, b place) int { return cmp.Or(a.key.Compare(b.key), a.at-b.at) })
+	kept := make([]E, 0, len(items))
+	for i := range order {
+		e := &items[order[i].at]
+		if i == 0 || order[i-1].key != order[i].key {
+			kept = append(kept, *e)
 			continue
 		}
-		if !object.OlderResourceVersion(versionOf(&e), versionOf(&items[kept-1])) {
-			e, items[kept-1] = items[kept-1], e
+		last := &kept[len(kept)-1]
+		if !object.OlderResourceVersion(versionOf(e), versionOf(last)) {
+			*e, *last = *last, *e
 		}
 		if dropped != nil {
-			dropped(&e)
+			dropped(e)
 		}
 	}
-	clear(items[kept:])
-	return items[:kept]
+	return kept
 }
 
 // ascending reports whether the items are sorted by key, without duplicates.
