@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,6 +46,7 @@ type lateWorld[T tidings.Object] struct {
 	reconciles chan time.Time // of lateKey
 	others     chan time.Time // of other keys
 	look       func()         // called by reconciles of lateKey after the first
+	cbor       atomic.Int64   // the number of answers in CBOR
 }
 
 var lateKey = tidings.Key{Namespace: "default", Name: "a"}
@@ -59,6 +61,7 @@ func newLateWorld[T tidings.Object](t *testing.T, scope tidings.Scope, objects [
 	w.config = w.server.Config()
 	w.config.QPS = -1
 	w.plain = kubernetes.NewForConfigOrDie(w.server.Config())
+	w.config.Wrap(func(next http.RoundTripper) http.RoundTripper { return speaksCBOR{next, &w.cbor} })
 	w.config.Wrap(controller.TrackWrites)
 	var err error
 	if w.client, err = kubernetes.NewForConfig(w.config); err != nil {

@@ -234,6 +234,11 @@ func TestEvictionRespectsBudgets(t *testing.T) {
 	}
 	budget.Status.DisruptionsAllowed = 1
 	s.Update(budget)
+	eviction.DeleteOptions = &metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}
+	if err := client.CoreV1().Pods("a").EvictV1(t.Context(), eviction); err != nil || len(s.Versions(pods)) != 1 {
+		t.Errorf("a dry run: %v, %v", err, s.Versions(pods))
+	}
+	eviction.DeleteOptions = nil
 	if err := client.CoreV1().Pods("a").EvictV1(t.Context(), eviction); err != nil || len(s.Versions(pods)) != 0 {
 		t.Errorf("one is: %v, %v", err, s.Versions(pods))
 	}

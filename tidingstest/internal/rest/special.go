@@ -58,6 +58,7 @@ func (r *Registry) Evict(ctx context.Context, request Request, options *metav1.D
 	if options == nil {
 		options = &metav1.DeleteOptions{}
 	}
+	request.DryRun = request.DryRun || len(options.DryRun) > 0
 	_, _, err = r.Delete(ctx, request, options)
 	return err
 }
