@@ -2,15 +2,16 @@ package serve
 
 import (
 	"bufio"
-	"compress/gzip"
 	"io"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/klauspost/compress/gzip"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/tidings/tidings/internal/protocol"
@@ -122,6 +123,12 @@ const (
 	gzipLevel = 1
 )
 
+// compressors are kept because each has large tables.
+var compressors = sync.Pool{New: func() any {
+	z, _ := gzip.NewWriterLevel(nil, gzipLevel) // cannot fail for a constant level
+	return z
+}}
+
 // write sends a body of about size bytes. The header is sent with the first bytes, so that an error
 // before them can be answered otherwise.
 func (x *exchange) write(size int, body func(io.Writer) error) error {
@@ -131,7 +138,9 @@ func (x *exchange) write(size int, body func(io.Writer) error) error {
 	x.w.Header().Set("Vary", "Accept-Encoding")
 	if size >= gzipFrom && strings.Contains(x.r.Header.Get("Accept-Encoding"), "gzip") {
 		x.w.Header().Set("Content-Encoding", "gzip")
-		z, _ = gzip.NewWriterLevel(out, gzipLevel) // cannot fail for a constant level
+		z = compressors.Get().(*gzip.Writer)
+		defer compressors.Put(z)
+		z.Reset(out)
 		w = z
 	}
 	err := body(w)

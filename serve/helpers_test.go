@@ -52,6 +52,7 @@ func startReplicaWithout(t testing.TB, options Options) *replica {
 	}
 	r := &replica{Server: s, http: httptest.NewUnstartedServer(s)}
 	r.http.EnableHTTP2 = true
+	r.http.Config = s.NewHTTPServer()
 	r.http.TLS = &tls.Config{ClientAuth: tls.RequestClientCert}
 	r.http.StartTLS()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))

@@ -200,9 +200,23 @@ func (s *Server) Run(ctx context.Context) {
 	if s.options.FrontProxy != nil {
 		running.Go(func() { s.options.FrontProxy.run(ctx) })
 	}
+	running.Go(func() { s.watches.cutStalled(ctx, s.options.WriteTimeout) })
 	running.Wait()
 	s.client.CloseIdleConnections()
 	s.forwarder.close()
+}
+
+// NewHTTPServer returns a server for the handler whose limits suit it: a watch is answered for as long as its client
+// wants, and a client that does not read, or has gone without a word, is cut.
+func (s *Server) NewHTTPServer() *http.Server {
+	return &http.Server{
+		Handler: s, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 3 * time.Minute, MaxHeaderBytes: 1 << 20,
+		ErrorLog: slog.NewLogLogger(s.options.Logger.Handler(), slog.LevelDebug),
+		HTTP2: &http.HTTP2Config{
+			SendPingTimeout: s.options.WriteTimeout, PingTimeout: s.options.WriteTimeout,
+			WriteByteTimeout: s.options.WriteTimeout,
+		},
+	}
 }
 
 // MissingRights returns what the replica's own user lacks, a sentence each.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -43,7 +42,7 @@ func (x *exchange) watch() error {
 	open := x.server.metrics.longRunning.WithLabelValues("WATCH", r.Group, r.Version, r.Resource)
 	open.Inc()
 	defer open.Dec()
-	defer x.server.watches.add(x, &s.position)()
+	defer x.server.watches.add(s)()
 	err = protocol.Watch(ctx, v, selection, options, s)
 	if errors.Is(context.Cause(ctx), errNotAllowed) && x.started {
 		return nil // the watch ends cleanly, and its client learns why when it comes again
@@ -91,17 +90,21 @@ type watchSink struct {
 	*exchange
 	epoch    int
 	out      *bufio.Writer
+	flushed  bool // whether all that has been sent is on its way
 	sent     prometheus.Counter
 	position atomic.Uint64 // the version of what was sent last
+	writing  atomic.Int64  // when the write in progress began, in Unix nanoseconds; 0 without one
+	stalled  atomic.Bool   // whether that write was broken off because it took too long
 }
 
 // Start implements protocol.Sink.
 func (s *watchSink) Start() error {
 	s.start(true)
-	s.out = bufio.NewWriterSize(&starting{s.exchange}, 4<<10)
-	s.extendDeadline()
+	s.out = bufio.NewWriterSize(s.w, 4<<10)
+	_ = http.NewResponseController(s.w).SetWriteDeadline(time.Time{}) // a watch may be silent; not all writers have one
+	s.beginWriting()
 	s.w.WriteHeader(http.StatusOK)
-	return http.NewResponseController(s.w).Flush()
+	return s.endWriting(http.NewResponseController(s.w).Flush())
 }
 
 // Send implements protocol.Sink.
@@ -110,13 +113,15 @@ func (s *watchSink) Send(e protocol.Event) error {
 	if err != nil {
 		return err
 	}
+	s.flushed = false
+	s.beginWriting()
 	if _, err = s.out.Write(data); err == nil {
 		s.sent.Inc()
 		if e.Version > 0 {
 			s.position.Store(e.Version)
 		}
 	}
-	return s.cut(err)
+	return s.endWriting(err)
 }
 
 // encode encodes an event. Events of changes are encoded once for all watches.
@@ -130,26 +135,41 @@ func (s *watchSink) encode(e protocol.Event) ([]byte, error) {
 
 // Flush implements protocol.Sink.
 func (s *watchSink) Flush() error {
-	if s.out.Buffered() == 0 {
+	if s.flushed {
 		return nil
 	}
-	if err := s.out.Flush(); err != nil {
-		return s.cut(err)
+	s.flushed = true
+	s.beginWriting()
+	err := s.out.Flush()
+	if err == nil {
+		err = http.NewResponseController(s.w).Flush()
 	}
-	return s.cut(http.NewResponseController(s.w).Flush())
+	return s.endWriting(err)
 }
 
 // End implements protocol.Sink.
 func (s *watchSink) End() error { return s.Flush() }
 
-// cut turns an error of the connection into ErrCut. A client that did not read in time is counted and logged.
-func (s *watchSink) cut(err error) error {
+// beginWriting starts the time that the client has to read what is written.
+func (s *watchSink) beginWriting() { s.writing.Store(time.Now().UnixNano()) }
+
+// endWriting turns an error of the connection into ErrCut.
+func (s *watchSink) endWriting(err error) error {
+	s.writing.Store(0)
 	if err == nil {
 		return nil
 	}
-	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
-		s.server.counts.cut.Add(1)
-		s.server.options.Logger.InfoContext(s.r.Context(), "watcher does not read", "resource", s.resource.name, "agent", s.r.UserAgent())
-	}
 	return protocol.ErrCut
+}
+
+// cutIfStalled breaks off a write that began before a time: its client does not read.
+func (s *watchSink) cutIfStalled(before time.Time) {
+	began := s.writing.Load()
+	if began == 0 || began > before.UnixNano() || s.stalled.Swap(true) {
+		return
+	}
+	s.server.counts.cut.Add(1)
+	s.server.options.Logger.InfoContext(s.r.Context(), "watcher does not read", "resource", s.resource.name,
+		"agent", s.r.UserAgent())
+	_ = http.NewResponseController(s.w).SetWriteDeadline(time.Unix(1, 0)) // not all writers have one
 }

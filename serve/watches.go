@@ -2,11 +2,11 @@ package serve
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"text/tabwriter"
 	"time"
 )
@@ -22,15 +22,14 @@ type watches struct {
 
 // openWatch is a watch, for the page.
 type openWatch struct {
-	*exchange
+	*watchSink
 	user, namespace string
 	since           time.Time
-	position        *atomic.Uint64
 }
 
-// add adds a watch until the returned function is called. position is the version of what it was sent last.
-func (w *watches) add(x *exchange, position *atomic.Uint64) (remove func()) {
-	o := &openWatch{exchange: x, user: userOf(x.r), namespace: cmp.Or(x.target.Namespace, "*"), since: time.Now(), position: position}
+// add adds a watch until the returned function is called.
+func (w *watches) add(s *watchSink) (remove func()) {
+	o := &openWatch{watchSink: s, user: userOf(s.r), namespace: cmp.Or(s.target.Namespace, "*"), since: time.Now()}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.open == nil {
@@ -55,6 +54,30 @@ func (w *watches) list() []*openWatch {
 		return cmp.Or(cmp.Compare(a.resource.name, b.resource.name), cmp.Compare(a.user, b.user), a.since.Compare(b.since))
 	})
 	return all
+}
+
+// cutStalled cuts the watches whose clients take longer than patience to read, until ctx ends.
+func (w *watches) cutStalled(ctx context.Context, patience time.Duration) {
+	tick := time.NewTicker(patience / 4)
+	defer tick.Stop()
+	for {
+		select {
+		case now := <-tick.C:
+			w.cutBefore(now.Add(-patience))
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// cutBefore cuts the watches that have been writing since before a time. None is removed meanwhile, so that the
+// connection of each may still be used.
+func (w *watches) cutBefore(t time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for o := range w.open {
+		o.cutIfStalled(t)
+	}
 }
 
 // writeWatches writes the page. It has selectors, but nothing of the objects.

@@ -102,11 +102,8 @@ func (f *flags) run(ctx context.Context, c *cobra.Command) error {
 	for _, right := range missing {
 		f.Logger.ErrorContext(ctx, right)
 	}
-	h := &http.Server{
-		Handler: server, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 3 * time.Minute, MaxHeaderBytes: 1 << 20,
-		ErrorLog:  slog.NewLogLogger(f.Logger.Handler(), slog.LevelDebug),
-		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.RequestClientCert, GetCertificate: certificate},
-	}
+	h := server.NewHTTPServer()
+	h.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.RequestClientCert, GetCertificate: certificate}
 	return f.serve(ctx, server, h, listener)
 }
 
