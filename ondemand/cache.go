@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tidings/tidings/internal/codec"
 	"github.com/tidings/tidings/object"
-	"github.com/tidings/tidings/source"
 )
 
 // body is an object as it was read. It never changes.
@@ -25,7 +25,7 @@ type body[T object.Object] struct {
 // bodyOverhead is roughly what a body takes besides its bytes.
 const bodyOverhead = 300
 
-func newBody[T object.Object](codec *source.Codec[T], obj T) *body[T] {
+func newBody[T object.Object](codec *codec.Objects[T], obj T) *body[T] {
 	b := &body[T]{uid: obj.GetUID(), version: obj.GetResourceVersion()}
 	var err error
 	if b.encoded, err = codec.Append(nil, obj); err != nil {
@@ -36,7 +36,7 @@ func newBody[T object.Object](codec *source.Codec[T], obj T) *body[T] {
 	return b
 }
 
-func (b *body[T]) open(codec *source.Codec[T]) (T, error) {
+func (b *body[T]) open(codec *codec.Objects[T]) (T, error) {
 	if b.encoded == nil {
 		return b.object, nil
 	}

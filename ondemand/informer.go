@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/tidings/tidings"
+	"github.com/tidings/tidings/internal/codec"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
 )
@@ -69,7 +70,7 @@ func New[T object.Object](factory *tidings.Factory, scope tidings.Scope, opts Op
 		}
 		scope.Resource = resource
 	}
-	codec, err := source.NewCodec[T](0)
+	codec, err := codec.New[T](0)
 	if err != nil {
 		return nil, fmt.Errorf("on demand: %w", err)
 	}

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tidings/tidings"
+	"github.com/tidings/tidings/internal/codec"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
 )
@@ -36,7 +37,7 @@ type Reader[T object.Object] struct {
 	scope     source.Scope
 	newSource func(source.Scope) (*source.HTTP[T], error)
 	source    *source.HTTP[T]
-	codec     *source.Codec[T]
+	codec     *codec.Objects[T]
 	opts      Options
 	held      *cache[T]
 	flights   flights[T]
@@ -47,7 +48,7 @@ type Reader[T object.Object] struct {
 // the metadata; its namespace does not matter.
 func NewReader(client *source.Client, scope source.Scope, example object.Object, metadata Metadata, opts Options,
 ) (*Reader[object.Object], error) {
-	codec, err := source.NewCodecAs[object.Object](reflect.TypeOf(example), 0)
+	codec, err := codec.NewAs[object.Object](reflect.TypeOf(example), 0)
 	if err != nil {
 		return nil, fmt.Errorf("on demand: %w", err)
 	}
@@ -57,7 +58,7 @@ func NewReader(client *source.Client, scope source.Scope, example object.Object,
 	return newReader(newSource, codec, scope, metadata, opts)
 }
 
-func newReader[T object.Object](newSource func(source.Scope) (*source.HTTP[T], error), codec *source.Codec[T],
+func newReader[T object.Object](newSource func(source.Scope) (*source.HTTP[T], error), codec *codec.Objects[T],
 	scope source.Scope, metadata Metadata, opts Options,
 ) (r *Reader[T], err error) {
 	if opts, err = opts.withDefaults(); err != nil {

@@ -25,7 +25,7 @@ type packing struct {
 	packer   fold.Packer
 	protobuf bool
 	// codec makes the patches, and marks what it can compare; nil for JSON.
-	codec *source.Codec[object.Object]
+	codec *codec.Objects[object.Object]
 }
 
 func newPacking(t *protocol.ResourceType) (*packing, error) {
@@ -35,7 +35,7 @@ func newPacking(t *protocol.ResourceType) (*packing, error) {
 	}
 	example, err := scheme.Scheme.New(t.GroupVersionKind())
 	if err == nil {
-		p.codec, err = source.NewCodecAs[object.Object](reflect.TypeOf(example), 0)
+		p.codec, err = codec.NewAs[object.Object](reflect.TypeOf(example), 0)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("objects cannot be packed: %w", err)

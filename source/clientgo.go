@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/tidings/tidings/internal/codec"
 	"github.com/tidings/tidings/internal/redact"
 	"github.com/tidings/tidings/object"
 )
@@ -35,7 +36,7 @@ type ClientGo[L runtime.Object] interface {
 // several times cheaper where it can be used. Objects from the client are never modified: if Trim
 // changes an object, the changed parts are copied, and with NoSharing every object is copied, since
 // fakes return the objects that they store. If Previous is set and NoSharing is not, objects are
-// copies that share equal parts, unless a copy would lose information; see Sharer. Structs that a
+// copies that share equal parts, unless a copy would lose information. Structs that a
 // watch of one of client-go's REST clients has decoded are not copied for that: nobody else has them.
 //
 // A client with a method IsWatchListSemanticsUnSupported that returns false is asked to stream the
@@ -87,7 +88,7 @@ type clientSource[T object.Object, L runtime.Object] struct {
 	client ClientGo[L]
 	scope  Scope
 	trim   trimmer
-	sharer Sharer[T]
+	sharer codec.Sharer[T]
 }
 
 // Scope returns the source's scope with defaults filled in.
@@ -239,7 +240,7 @@ type clientObjects[T object.Object] struct {
 	copyAll bool // every object is a copy
 	// sharer, if not nil, makes copies that share equal parts. If nobody else has the objects
 	// (owned), it makes the objects themselves share them.
-	sharer   *Sharer[T]
+	sharer   *codec.Sharer[T]
 	owned    bool
 	previous Previous[T]
 }
@@ -270,7 +271,10 @@ func (c *clientObjects[T]) shared(o T) T {
 		return o
 	}
 	previous, _ := c.previous(object.KeyOf(o))
-	return c.sharer.share(o, previous, c.owned)
+	if c.owned {
+		return c.sharer.ShareOwned(o, previous)
+	}
+	return c.sharer.Share(o, previous)
 }
 
 func newObjectError(m metav1.Object, t EventType, err error) *ObjectError {

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -339,7 +340,7 @@ func TestFromClientSharesEqualParts(t *testing.T) {
 		objects, _ := mustList(t, from, opts)
 		tolerations := map[*corev1.Toleration]bool{}
 		for i, p := range objects {
-			if !equalWithNil(p, &list.Items[i]) {
+			if !apiequality.Semantic.DeepEqualWithNilDifferentFromEmpty(p, &list.Items[i]) {
 				t.Fatalf("%s is not what the client returned", p.Name)
 			}
 			tolerations[&p.Spec.Tolerations[0]] = true

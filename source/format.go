@@ -73,9 +73,9 @@ func (c *format[T]) wireStats(sum wire.Stats) wire.Stats {
 	c.mu.Lock()
 	alone := c.unshared
 	c.mu.Unlock()
-	sum = addStats(sum, c.shared.Stats())
+	sum = sum.Plus(c.shared.Stats())
 	if alone != nil {
-		sum = addStats(sum, alone.Stats())
+		sum = sum.Plus(alone.Stats())
 	}
 	return sum
 }

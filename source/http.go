@@ -9,11 +9,14 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/tidings/tidings/internal/codec"
 	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/internal/wire"
 	"github.com/tidings/tidings/internal/wire/proto"
@@ -23,6 +26,13 @@ import (
 const (
 	jsonType     = "application/json"
 	protobufType = "application/vnd.kubernetes.protobuf"
+)
+
+// Parameters of media types that request metadata only, for a watch and for a list. From servers
+// that do not support them come complete objects, of which only the metadata is used.
+const (
+	partialAs     = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+	partialListAs = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 )
 
 // HTTP is a ListerWatcher that talks to an API server directly, without client-go's clients. Create one with NewHTTP.
@@ -119,11 +129,11 @@ func (h *HTTP[T]) makeFormats() (err error) {
 }
 
 func (h *HTTP[T]) newJSON(noSharing bool) (wire.Decoder[T], error) {
-	return jsonDecoder[T](h.typ, h.wireOptions(noSharing))
+	return codec.JSONDecoder[T](h.typ, h.wireOptions(noSharing))
 }
 
 func (h *HTTP[T]) newProtobuf(noSharing bool) (wire.Decoder[T], error) {
-	return protobufDecoder[T](h.typ, h.wireOptions(noSharing))
+	return codec.ProtobufDecoder[T](h.typ, h.wireOptions(noSharing))
 }
 
 func (h *HTTP[T]) wireOptions(noSharing bool) wire.Options {
@@ -142,9 +152,21 @@ func (h *HTTP[T]) reportStrayWrite(field string) {
 // List or Next runs, and must not block. Objects that already have the part keep it.
 func (h *HTTP[T]) OnStrayWrite(f func(field string)) { h.onStrayWrite.Store(&f) }
 
+// accept returns the Accept header; as is the media type parameter that requests metadata only.
+func accept(f form, protobuf bool, as string) string {
+	types := []string{jsonType}
+	if protobuf {
+		types = []string{protobufType, jsonType}
+	}
+	if f == partialForm {
+		types = []string{protobufType + as, jsonType + as, jsonType}
+	}
+	return strings.Join(types, ",")
+}
+
 func formOf(typ reflect.Type) form {
 	switch typ {
-	case unstructuredType:
+	case reflect.TypeFor[*unstructured.Unstructured]():
 		return unstructuredForm
 	case reflect.TypeFor[*metav1.PartialObjectMetadata]():
 		return partialForm
@@ -288,12 +310,12 @@ func (h *HTTP[T]) Stats() Stats {
 // SharedBytes returns the memory, in bytes, that the source's decoders use for shared parts of
 // objects and for their plans of types. It is too expensive to call for every change.
 func (h *HTTP[T]) SharedBytes() int64 {
-	stats := h.WireStats()
+	stats := h.wireStats()
 	return int64(stats.TableBytes + stats.PlanBytes)
 }
 
-// WireStats returns the combined statistics of the source's decoders.
-func (h *HTTP[T]) WireStats() wire.Stats {
+// wireStats returns the combined statistics of the source's decoders.
+func (h *HTTP[T]) wireStats() wire.Stats {
 	stats := h.json.wireStats(wire.Stats{})
 	if h.protobuf != nil {
 		stats = h.protobuf.wireStats(stats)

@@ -90,8 +90,8 @@ func testSource[T object.Object](t *testing.T, accept string, make func(namespac
 					t.Errorf("Accept: %s, want %s", got, want)
 				}
 			}
-			if stats := from.Stats(); stats.Objects != 6 || stats.Bytes == 0 || from.WireStats().Objects != 6 {
-				t.Errorf("stats: %+v, %+v", stats, from.WireStats())
+			if stats := from.Stats(); stats.Objects != 6 || stats.Bytes == 0 || source.WireStats(from).Objects != 6 {
+				t.Errorf("stats: %+v, %+v", stats, source.WireStats(from))
 			}
 		})
 	}

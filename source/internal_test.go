@@ -7,8 +7,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
-	"math"
-	"reflect"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -18,29 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"github.com/tidings/tidings/internal/wire"
-	"github.com/tidings/tidings/object"
 )
-
-// TestDeepContent nests content as deeply as permitted, and one level deeper.
-func TestDeepContent(t *testing.T) {
-	for name, wrap := range map[string]func(inner any) any{
-		"maps":  func(inner any) any { return map[string]any{"a": inner} },
-		"lists": func(inner any) any { return []any{inner} },
-	} {
-		var content any = "deep"
-		for range maxJSONDepth {
-			content = wrap(content)
-		}
-		if _, err := appendJSON(nil, content, 0); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		if _, err := appendJSON(nil, wrap(content), 0); !errors.Is(err, errTooDeep) {
-			t.Errorf("%s that are deeper: %v", name, err)
-		}
-	}
-}
 
 func TestWantedKind(t *testing.T) {
 	group := format[*unstructured.Unstructured]{wanted: schema.GroupVersionKind{Group: "shop.test", Version: "v1", Kind: "Widget"}}
@@ -97,56 +73,6 @@ func TestOtherKind(t *testing.T) {
 	}
 }
 
-// changing is a message whose encoding has another size than it reports.
-type changing struct{ size, written int }
-
-func (c changing) Size() int                                     { return c.size }
-func (c changing) MarshalToSizedBuffer(data []byte) (int, error) { return c.written, nil }
-func (c changing) Unmarshal([]byte) error                        { return nil }
-
-func TestMessageThatChanges(t *testing.T) {
-	if data, err := appendMessage([]byte("ab"), changing{3, 3}); err != nil || len(data) != 5 {
-		t.Errorf("%d bytes, %v", len(data), err)
-	}
-	for _, written := range []int{2, 0} {
-		if _, err := appendMessage(nil, changing{3, written}); err == nil {
-			t.Errorf("%d bytes of 3 are no error", written)
-		}
-	}
-}
-
-// TestKeepersOfMaps has maps with what protobuf loses: empty maps, nil elements, and the contents of elements.
-func TestKeepersOfMaps(t *testing.T) {
-	type inner struct {
-		Kept []string `protobuf:"bytes,1,rep,name=kept"`
-		Lost string
-	}
-	type outer struct {
-		Structs map[string]inner    `protobuf:"bytes,1,rep,name=structs"`
-		Lists   map[string][]string `protobuf:"bytes,2,rep,name=lists"`
-		Texts   map[string]string   `protobuf:"bytes,3,rep,name=texts"`
-	}
-	keeps := losslessChecks{}.forType(reflect.TypeFor[outer]())
-	for name, tt := range map[string]struct {
-		o    outer
-		want bool
-	}{
-		"nothing":                 {outer{}, true},
-		"texts":                   {outer{Texts: map[string]string{"a": ""}}, true},
-		"an empty map":            {outer{Texts: map[string]string{}}, false},
-		"an empty map of structs": {outer{Structs: map[string]inner{}}, false},
-		"structs":                 {outer{Structs: map[string]inner{"a": {}, "b": {Kept: []string{"x"}}}}, true},
-		"a struct with a field":   {outer{Structs: map[string]inner{"a": {Lost: "x"}}}, false},
-		"a struct with a list":    {outer{Structs: map[string]inner{"a": {Kept: []string{}}}}, false},
-		"lists":                   {outer{Lists: map[string][]string{"a": {"b"}}}, true},
-		"a nil list":              {outer{Lists: map[string][]string{"a": nil}}, false},
-	} {
-		if got := keeps(reflect.ValueOf(&tt.o).Elem()); got != tt.want {
-			t.Errorf("%s: kept is %t", name, got)
-		}
-	}
-}
-
 // idle is a reader that returns nothing a number of times before each byte.
 type idle struct {
 	times, left int
@@ -173,14 +99,6 @@ func TestEmptyReads(t *testing.T) {
 		data, err := a.peek(3)
 		if err != want || want == nil && string(data) != "xxx" {
 			t.Errorf("%d empty reads: %q, %v, want %v", times, data, err, want)
-		}
-	}
-}
-
-func TestDecoderOfBadTrims(t *testing.T) {
-	for _, trim := range []object.Trim{{""}, {"metadata.name."}, {"."}} {
-		if d, err := jsonDecoder[*unstructured.Unstructured](unstructuredType, wire.Options{Trim: trim}); err == nil || d != nil {
-			t.Errorf("trim %q: %v, %v", trim, d, err)
 		}
 	}
 }
@@ -226,38 +144,6 @@ func TestReadNothing(t *testing.T) {
 	}
 }
 
-// TestSumOfStats adds every number.
-func TestSumOfStats(t *testing.T) {
-	stats := func(n uint64, fields map[string]wire.FieldStats) wire.Stats {
-		return wire.Stats{
-			Objects: n, Bytes: 2 * n, Lookups: 3 * n, Hits: 4 * n, SharedBytes: 5 * n, Corrupted: 6 * n, TableBytes: 7 * n, TableEntries: 8 * n, Fields: fields,
-		}
-	}
-	field := func(n uint64) wire.FieldStats {
-		return wire.FieldStats{Lookups: n, Hits: 2 * n, Bytes: 3 * n, SharedBytes: 4 * n}
-	}
-	a := stats(1, map[string]wire.FieldStats{"a": field(1), "both": field(2)})
-	b := stats(10, map[string]wire.FieldStats{"b": field(10), "both": field(20)})
-	want := stats(11, map[string]wire.FieldStats{"a": field(1), "b": field(10), "both": field(22)})
-	if got := addStats(a, b); !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
-	if len(a.Fields) != 2 {
-		t.Error("an operand was written to")
-	}
-	if got := addStats(wire.Stats{}, b); !reflect.DeepEqual(got, b) {
-		t.Errorf("got %+v, want %+v", got, b)
-	}
-}
-
-// TestSameOfUnexportedFields compares types that Kubernetes' comparison cannot.
-func TestSameOfUnexportedFields(t *testing.T) {
-	type hiding struct{ hidden int }
-	if !equalWithNil(&hiding{1}, &hiding{1}) || equalWithNil(&hiding{1}, &hiding{2}) {
-		t.Error("unexported fields are not compared")
-	}
-}
-
 // TestUnknownContentEncoding is rejected rather than decoded.
 func TestUnknownContentEncoding(t *testing.T) {
 	for encoding, want := range map[string]bool{"": true, "zip": false} {
@@ -295,19 +181,6 @@ func TestFramesInSmallPieces(t *testing.T) {
 	}
 	if _, err := r.frame(); err != io.EOF {
 		t.Error(err)
-	}
-}
-
-func TestNumbersThatJSONLacks(t *testing.T) {
-	for _, f := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
-		if data, err := appendFloat(nil, f); !errors.Is(err, ErrLossy) {
-			t.Errorf("%v: %s, %v", f, data, err)
-		}
-	}
-	for f, want := range map[float64]string{0: "0.0", 1: "1.0", -2.5: "-2.5", 1e30: "1e+30"} {
-		if data, err := appendFloat([]byte("x"), f); err != nil || string(data) != "x"+want {
-			t.Errorf("%v: %s, %v", f, data, err)
-		}
 	}
 }
 

@@ -10,8 +10,10 @@ import (
 	"weak"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
 	"github.com/tidings/tidings/tidingstest"
 )
@@ -88,7 +90,7 @@ func TestStrayWrites(t *testing.T) {
 				t.Fatalf("%s has the labels %v", o.Name, o.Labels)
 			}
 		}
-		if !slices.Equal(fields, []string{"metadata.labels"}) || typed.Stats().Corrupted != 1 || typed.WireStats().Corrupted != 1 {
+		if !slices.Equal(fields, []string{"metadata.labels"}) || typed.Stats().Corrupted != 1 || source.WireStats(typed).Corrupted != 1 {
 			t.Errorf("reported were %q, %+v", fields, typed.Stats())
 		}
 
@@ -105,4 +107,56 @@ func TestStrayWrites(t *testing.T) {
 			t.Error("nothing was reported")
 		}
 	})
+}
+
+// TestUnsharedPartsAreFreed: the rest of an object that shares nothing does not keep in memory what
+// was removed from it.
+func TestUnsharedPartsAreFreed(t *testing.T) {
+	bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
+		const n, removed = 100, 30_000
+		for i := range n {
+			p := pod("a", fmt.Sprint("p", i))
+			for k := range removed / 1000 {
+				raw := fmt.Sprintf(`{"f:n":%q}`, fmt.Sprint(i, k, strings.Repeat("x", 980)))
+				p.ManagedFields = append(p.ManagedFields, metav1.ManagedFieldsEntry{
+					Manager: fmt.Sprint(i, k), FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(raw),
+				})
+			}
+			s.Create(p)
+		}
+		checkFreed(t, newHTTP[*corev1.Pod](t, s, source.Scope{Resource: pods}), n, removed)
+		checkFreed(t, newHTTP[*unstructured.Unstructured](t, s, source.Scope{Resource: pods}), n, removed)
+	})
+}
+
+func checkFreed[T object.Object](t *testing.T, from source.ListerWatcher[T], n, removed int) {
+	t.Helper()
+	var objects []T
+	size := heapOf(func() {
+		objects, _ = mustList(t, from, source.ListOptions[T]{NoSharing: true})
+		for _, o := range objects {
+			if len(o.GetManagedFields()) == 0 {
+				t.Fatal("there is nothing to remove")
+			}
+			o.SetManagedFields(nil)
+		}
+	})
+	if each := int(size) / n; len(objects) != n || each > removed/2 {
+		t.Errorf("%T: %d objects take %d bytes each after %d were removed from each", *new(T), len(objects), each, removed)
+	}
+}
+
+// heapOf returns by how many bytes f makes the heap grow.
+func heapOf(f func()) int64 {
+	before := liveHeap()
+	f()
+	return liveHeap() - before
+}
+
+func liveHeap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
 }

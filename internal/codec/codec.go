@@ -1,5 +1,5 @@
-// Package codec says how objects become bytes and objects again: what the store needs to fold them, and
-// files to save them. source.Codec implements it.
+// Package codec turns objects into bytes and back: what the store needs to fold them, and files to save them. Objects
+// is the codec of the Kubernetes types; Sharer lets objects that did not come from a decoder share equal parts.
 package codec
 
 import (

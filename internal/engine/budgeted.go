@@ -9,9 +9,9 @@ import (
 	"weak"
 
 	"github.com/tidings/tidings/internal/budget"
+	"github.com/tidings/tidings/internal/codec"
 	"github.com/tidings/tidings/internal/store"
 	"github.com/tidings/tidings/object"
-	"github.com/tidings/tidings/source"
 )
 
 const (
@@ -64,8 +64,8 @@ func (inf *Informer[T]) maxShared() int {
 type budgeted[T object.Object] struct {
 	inf     *Informer[T]
 	memory  *budget.Budget
-	codec   *source.Codec[T] // nil if nothing can be folded
-	noCodec error            // why codec is nil
+	codec   *codec.Objects[T] // nil if nothing can be folded
+	noCodec error             // why codec is nil
 
 	used atomic.Int64 // as last measured
 	// mean is the size of an open object, the bits of a float64; gathered is the memory of open
@@ -100,7 +100,7 @@ type budgeted[T object.Object] struct {
 func (inf *Informer[T]) useMemory(memory *budget.Budget) {
 	b := &budgeted[T]{inf: inf, memory: memory}
 	typ := inf.objectType()
-	if b.codec, b.noCodec = source.NewCodecAs[T](typ, budget.SharedBytes(memory.Bytes())); b.noCodec == nil {
+	if b.codec, b.noCodec = codec.NewAs[T](typ, budget.SharedBytes(memory.Bytes())); b.noCodec == nil {
 		inf.writer.UseCodec(b.codec, typ)
 	}
 	inf.budget = b

@@ -5,9 +5,9 @@ import (
 	"iter"
 
 	"github.com/tidings/tidings/internal/budget"
+	"github.com/tidings/tidings/internal/codec"
 	"github.com/tidings/tidings/internal/store"
 	"github.com/tidings/tidings/object"
-	"github.com/tidings/tidings/source"
 )
 
 // openFolded opens folded objects on several cores, once for the indexes and all handlers, if any
@@ -23,9 +23,9 @@ func (inf *Informer[T]) openFolded(ctx context.Context, p *part[T], l *loaded[T]
 		return nil
 	}
 	g, n := l.folded, openers()
-	codecs := []*source.Codec[T]{b.codec}
+	codecs := []*codec.Objects[T]{b.codec}
 	for len(codecs) < n {
-		codec, err := source.NewCodecAs[T](inf.objectType(), budget.SharedBytes(b.memory.Bytes()))
+		codec, err := codec.NewAs[T](inf.objectType(), budget.SharedBytes(b.memory.Bytes()))
 		if err != nil {
 			return err
 		}

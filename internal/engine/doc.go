@@ -1,7 +1,7 @@
 // Package engine implements what an informer does; its public API is the root package.
 //
 //	              ┌─ part (one list and watch) ─┐
-//	server ─────► │ source ► reflector ► sink   │ ──① transaction──► store
+//	server ─────► │ source ► reflector ► holder │ ──① transaction──► store
 //	              └─────────────────────────────┘        │
 //	                 one goroutine per part            ② push
 //	                                                     ▼

@@ -19,11 +19,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/tidings/tidings/internal/codec"
 	"github.com/tidings/tidings/internal/fold/file"
 	"github.com/tidings/tidings/internal/usercode"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/reflector"
-	"github.com/tidings/tidings/source"
 )
 
 // fileFormat changes when files of earlier releases must not be read any more.
@@ -89,7 +89,7 @@ type files[T object.Object] struct {
 	FileOptions
 	inf            *Informer[T]
 	typ            reflect.Type // of the objects
-	codec          *source.Codec[T]
+	codec          *codec.Objects[T]
 	identity       map[string]string // without cluster and namespace
 	disabledReason error             // why nothing is saved or loaded
 	done           chan struct{}     // closed when the saving goroutine has ended
@@ -114,7 +114,7 @@ func (inf *Informer[T]) newFiles() (*files[T], error) {
 	if f.disabledReason = f.whyDisabled(); f.disabledReason != nil {
 		return f, nil
 	}
-	codec, err := source.NewCodecAs[T](f.typ, 0)
+	codec, err := codec.NewAs[T](f.typ, 0)
 	if err != nil {
 		f.disabledReason = fmt.Errorf("%w: %w", errNotSaved, err)
 		return f, nil

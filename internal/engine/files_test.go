@@ -26,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tidings/tidings/internal/codec"
 	"github.com/tidings/tidings/internal/fold"
 	"github.com/tidings/tidings/internal/fold/file"
 	"github.com/tidings/tidings/internal/testseed"
@@ -486,7 +487,7 @@ func TestSecretsAreRecognized(t *testing.T) {
 func TestRecordsThatDoNotBelong(t *testing.T) {
 	good := file.Record{Namespace: "shop", Name: "a", UID: "u", ResourceVersion: "5"}
 	encoded := func(change func(*corev1.ConfigMap)) []byte {
-		codec, err := source.NewCodec[settings](0)
+		codec, err := codec.New[settings](0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -1046,7 +1047,7 @@ func TestFileTellsTheRest(t *testing.T) {
 func TestFileThatOpensToTooMuch(t *testing.T) {
 	both(t, func(t *testing.T, folding bool) {
 		inf, pf := newSaved(t, t.TempDir(), folding)
-		codec, err := source.NewCodecAs[settings](inf.objectType(), 0)
+		codec, err := codec.NewAs[settings](inf.objectType(), 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,12 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tidings/tidings/internal/budget"
+	"github.com/tidings/tidings/internal/codec"
 	"github.com/tidings/tidings/internal/fold"
 	"github.com/tidings/tidings/internal/fold/file"
 	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/internal/store"
 	"github.com/tidings/tidings/object"
-	"github.com/tidings/tidings/source"
 )
 
 // alwaysListUpTo is the size up to which a collection is listed despite the file. That costs no
@@ -234,10 +234,10 @@ func keyOfRecord(r file.Record) object.Key { return object.Key{Namespace: r.Name
 // decode decodes the objects of the records on several cores while reading. share returns how much
 // of the file has been read.
 func (f *files[T]) decode(ctx context.Context, c *checking[T], share func() float64) error {
-	codecs := make([]*source.Codec[T], openers()) // one for each, since it remembers what objects have in common
+	codecs := make([]*codec.Objects[T], openers()) // one for each, since it remembers what objects have in common
 	for i := range codecs {
 		var err error
-		if codecs[i], err = source.NewCodecAs[T](f.typ, 0); err != nil {
+		if codecs[i], err = codec.NewAs[T](f.typ, 0); err != nil {
 			return err
 		}
 	}
@@ -272,7 +272,7 @@ func inBatches[E any](all iter.Seq[E], n int) iter.Seq[[]E] {
 	}
 }
 
-func decodeRecords[T object.Object](codec *source.Codec[T], records []file.Record) (objects []T, err error) {
+func decodeRecords[T object.Object](codec *codec.Objects[T], records []file.Record) (objects []T, err error) {
 	objects = make([]T, len(records))
 	for i := range records {
 		if objects[i], err = decodeRecord(codec, records[i]); err != nil {
@@ -283,7 +283,7 @@ func decodeRecords[T object.Object](codec *source.Codec[T], records []file.Recor
 }
 
 // decodeRecord returns the object of a record.
-func decodeRecord[T object.Object](codec *source.Codec[T], record file.Record) (obj T, err error) {
+func decodeRecord[T object.Object](codec *codec.Objects[T], record file.Record) (obj T, err error) {
 	obj, patched := decodePatch(codec, record.Object)
 	if !patched {
 		err = record.Object.View(func(data []byte) error {
@@ -303,7 +303,7 @@ func decodeRecord[T object.Object](codec *source.Codec[T], record file.Record) (
 
 // decodePatch decodes an object stored as a patch. It returns false for other objects, or if that
 // fails. Patches of one template are adjacent: it is decoded once for several of them.
-func decodePatch[T object.Object](codec *source.Codec[T], packed fold.Packed) (obj T, ok bool) {
+func decodePatch[T object.Object](codec *codec.Objects[T], packed fold.Packed) (obj T, ok bool) {
 	template, patch, ok, err := packed.Patch()
 	if !ok || err != nil {
 		return obj, false

@@ -6,16 +6,16 @@ import (
 	"log/slog"
 	"slices"
 
+	"github.com/tidings/tidings/internal/codec"
 	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/internal/store"
 	"github.com/tidings/tidings/object"
-	"github.com/tidings/tidings/source"
 )
 
 // transformer is the user's transform for the objects of one part.
 type transformer[T object.Object] struct {
 	fn      func(T) (T, error) // nil without one
-	sharer  source.Sharer[T]   // of transformed objects
+	sharer  codec.Sharer[T]    // of transformed objects
 	leftOut leftOut            // by the transform
 }
 

@@ -9,10 +9,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/tidings/tidings/internal/codec"
 	"github.com/tidings/tidings/internal/store"
 	"github.com/tidings/tidings/internal/wire/wiretest"
 	"github.com/tidings/tidings/object"
-	"github.com/tidings/tidings/source"
 )
 
 // foldedPods returns a store of n folded pods, and the growth of the heap per pod.
@@ -20,7 +20,7 @@ func foldedPods(b *testing.B, n int) (*store.Store[*corev1.Pod], []object.Key, f
 	pods := wiretest.Pods(n, 1)
 	before := live()
 	w := store.NewWriter[*corev1.Pod](store.Options{})
-	codec, err := source.NewCodec[*corev1.Pod](1 << 20)
+	codec, err := codec.New[*corev1.Pod](1 << 20)
 	if err != nil {
 		b.Fatal(err)
 	}

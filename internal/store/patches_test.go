@@ -18,15 +18,14 @@ import (
 	"github.com/tidings/tidings/internal/tree"
 	"github.com/tidings/tidings/internal/wire/wiretest"
 	"github.com/tidings/tidings/object"
-	"github.com/tidings/tidings/source"
 )
 
 // patchingCodec is the codec of a source, which makes patches. It cannot encode things with the label "open".
-type patchingCodec struct{ *source.Codec[*thing] }
+type patchingCodec struct{ *codec.Objects[*thing] }
 
 func newPatchingCodec(t testing.TB) patchingCodec {
 	t.Helper()
-	c, err := source.NewCodec[*thing](0)
+	c, err := codec.New[*thing](0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +36,7 @@ func (c patchingCodec) Append(dst []byte, o *thing) ([]byte, error) {
 	if _, ok := o.Labels["open"]; ok {
 		return dst, errOpen
 	}
-	return c.Codec.Append(dst, o)
+	return c.Objects.Append(dst, o)
 }
 
 // faultyCodec occasionally fails to decode patches and their bases, in different ways.
@@ -132,7 +131,7 @@ func (w *foldWorld) letGo() {
 // podStore returns a store of pods folded from a list, many of them as patches.
 func podStore(t testing.TB, n int) (*Writer[*corev1.Pod], map[object.Key]*corev1.Pod) {
 	t.Helper()
-	codec, err := source.NewCodec[*corev1.Pod](0)
+	codec, err := codec.New[*corev1.Pod](0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -280,9 +279,9 @@ func keysOf[T any](objects map[object.Key]T) (keys []object.Key) {
 // TestPackedArrivals has objects packed elsewhere: several goroutines open them, each with its own codec.
 func TestPackedArrivals(t *testing.T) {
 	from, pods := podStore(t, 300)
-	codec, _ := source.NewCodec[*corev1.Pod](0)
+	shared, _ := codec.New[*corev1.Pod](0)
 	w := NewWriter[*corev1.Pod](Options{})
-	w.UseCodec(codec, reflect.TypeFor[*corev1.Pod]())
+	w.UseCodec(shared, reflect.TypeFor[*corev1.Pod]())
 	g, s := w.Store().Gather(0), from.Store().Snapshot()
 	cursor := tree.NewCursor(s.keys)
 	for cursor.Seek(&tree.SortKey{}); !cursor.Done(); cursor.Next() {
@@ -292,7 +291,7 @@ func TestPackedArrivals(t *testing.T) {
 	var opening sync.WaitGroup
 	for i := 0; i < len(pods); i += 100 {
 		opening.Go(func() {
-			own, _ := source.NewCodec[*corev1.Pod](0)
+			own, _ := codec.New[*corev1.Pod](0)
 			objects, err := g.OpenPacked(i, i+100, own)
 			if err != nil {
 				t.Error(err)
@@ -305,7 +304,7 @@ func TestPackedArrivals(t *testing.T) {
 		})
 	}
 	opening.Wait()
-	if _, err := g.OpenPacked(0, 1, strayPods{codec}); !errors.Is(err, errOtherObject) {
+	if _, err := g.OpenPacked(0, 1, strayPods{shared}); !errors.Is(err, errOtherObject) {
 		t.Errorf("an object that is another one opens with the error %v", err)
 	}
 	g.Close()
@@ -315,10 +314,10 @@ func TestPackedArrivals(t *testing.T) {
 }
 
 // strayPods decodes patches to different objects.
-type strayPods struct{ *source.Codec[*corev1.Pod] }
+type strayPods struct{ *codec.Objects[*corev1.Pod] }
 
 func (c strayPods) DecodePatch(base *corev1.Pod, patch []byte) (*corev1.Pod, error) {
-	o, err := c.Codec.DecodePatch(base, patch)
+	o, err := c.Objects.DecodePatch(base, patch)
 	if err == nil {
 		o.Name = "other"
 	}

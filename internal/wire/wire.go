@@ -4,7 +4,11 @@
 // JSON. This package holds what they have in common.
 package wire
 
-import "github.com/tidings/tidings/internal/wire/patch"
+import (
+	"maps"
+
+	"github.com/tidings/tidings/internal/wire/patch"
+)
 
 // Decoder decodes objects of one type. It keeps tables of the parts it has seen, so that equal
 // parts of different objects share memory: the objects it returns are read-only. Only one goroutine
@@ -109,4 +113,27 @@ type Stats struct {
 // FieldStats is the sharing rate of one field.
 type FieldStats struct {
 	Lookups, Hits, Bytes, SharedBytes uint64
+}
+
+// Plus returns the sum of two decoders' counters.
+func (a Stats) Plus(b Stats) Stats {
+	sum := Stats{
+		Objects: a.Objects + b.Objects, Bytes: a.Bytes + b.Bytes,
+		Lookups: a.Lookups + b.Lookups, Hits: a.Hits + b.Hits, SharedBytes: a.SharedBytes + b.SharedBytes,
+		Corrupted: a.Corrupted + b.Corrupted, TableBytes: a.TableBytes + b.TableBytes, TableEntries: a.TableEntries + b.TableEntries,
+		PlanBytes: a.PlanBytes + b.PlanBytes,
+		Fields:    maps.Clone(a.Fields),
+	}
+	if sum.Fields == nil {
+		sum.Fields = make(map[string]FieldStats, len(b.Fields))
+	}
+	for name, f := range b.Fields {
+		have := sum.Fields[name]
+		have.Lookups += f.Lookups
+		have.Hits += f.Hits
+		have.Bytes += f.Bytes
+		have.SharedBytes += f.SharedBytes
+		sum.Fields[name] = have
+	}
+	return sum
 }

@@ -1,4 +1,4 @@
-package source
+package codec
 
 import (
 	"encoding/json"
@@ -10,21 +10,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/tidings/tidings/internal/codec"
 	"github.com/tidings/tidings/internal/wire"
 	"github.com/tidings/tidings/object"
 )
 
-// ErrLossy is wrapped by the error of Codec.Append for an object that decoding would not restore exactly.
+// ErrLossy is wrapped by the error of Append for an object that decoding would not restore exactly.
 var ErrLossy = errors.New("encoding it would lose information")
 
-// Codec encodes objects of one type, to keep them in a file or in little memory, and decodes them
+// Objects encodes objects of one type, to keep them in a file or in little memory, and decodes them
 // again. Its methods may be called from any goroutine, and do not wait for each other.
 //
 // Built-in types and *metav1.PartialObjectMetadata are encoded in protobuf, prefixed with the kind; all others in
 // JSON. A decoded object equals the original, or encoding it fails: a nil slice stays nil, an empty one stays empty.
 // Only meaningless details may differ: the location and monotonic clock of a time, the notation of a quantity.
-type Codec[T object.Object] struct {
+type Objects[T object.Object] struct {
 	typ      reflect.Type // the struct that T points to
 	encoding string
 	append   func(dst []byte, obj T) ([]byte, error)
@@ -44,7 +43,7 @@ type Codec[T object.Object] struct {
 	spare     sync.Pool                       // more unused decoders
 }
 
-var _ codec.Patcher[object.Object] = (*Codec[object.Object])(nil)
+var _ Patcher[object.Object] = (*Objects[object.Object])(nil)
 
 // singleDecoder decodes single objects.
 type singleDecoder[T any] struct {
@@ -62,7 +61,7 @@ func (d *singleDecoder[T]) decode(data []byte) (T, error) {
 }
 
 // getDecoder returns an unused decoder of single objects, or a new one.
-func (c *Codec[T]) getDecoder() *singleDecoder[T] {
+func (c *Objects[T]) getDecoder() *singleDecoder[T] {
 	c.idleMu.Lock()
 	defer c.idleMu.Unlock()
 	if d := c.idle; d != nil {
@@ -77,7 +76,7 @@ func (c *Codec[T]) getDecoder() *singleDecoder[T] {
 }
 
 // putDecoder makes d available for reuse.
-func (c *Codec[T]) putDecoder(d *singleDecoder[T]) {
+func (c *Objects[T]) putDecoder(d *singleDecoder[T]) {
 	c.idleMu.Lock()
 	defer c.idleMu.Unlock()
 	if c.idle == nil {
@@ -101,16 +100,16 @@ func maxSharedSingle(maxShared int) int {
 // modifications before they are reused.
 const recheckEvery = 32
 
-// NewCodec returns a codec for T, a pointer to a struct. maxShared limits the memory in bytes for
+// New returns a codec for T, a pointer to a struct. maxShared limits the memory in bytes for
 // remembering parts that objects have in common; 0 means a default that suits collections of any
 // size.
-func NewCodec[T object.Object](maxShared int) (*Codec[T], error) {
-	return NewCodecAs[T](reflect.TypeFor[T](), maxShared)
+func New[T object.Object](maxShared int) (*Objects[T], error) {
+	return NewAs[T](reflect.TypeFor[T](), maxShared)
 }
 
-// NewCodecAs is like NewCodec, for a type that is known only at run time. typ must be a pointer to
+// NewAs is like New, for a type that is known only at run time. typ must be a pointer to
 // a struct that implements T.
-func NewCodecAs[T object.Object](typ reflect.Type, maxShared int) (*Codec[T], error) {
+func NewAs[T object.Object](typ reflect.Type, maxShared int) (*Objects[T], error) {
 	c, err := newEncoder[T](typ)
 	if err != nil {
 		return nil, err
@@ -126,13 +125,13 @@ func NewCodecAs[T object.Object](typ reflect.Type, maxShared int) (*Codec[T], er
 }
 
 // newEncoder returns a codec without decoders. That of a struct in JSON needs them to encode.
-func newEncoder[T object.Object](typ reflect.Type) (*Codec[T], error) {
+func newEncoder[T object.Object](typ reflect.Type) (*Objects[T], error) {
 	if typ.Kind() != reflect.Pointer || typ.Elem().Kind() != reflect.Struct {
 		return nil, fmt.Errorf("source: cannot encode %v; want a pointer to a struct", typ)
 	}
-	c := &Codec[T]{typ: typ.Elem()}
+	c := &Objects[T]{typ: typ.Elem()}
 	switch {
-	case formOf(typ) == unstructuredForm:
+	case typ == unstructuredType:
 		c.useUnstructured()
 	case typ.Implements(reflect.TypeFor[message]()):
 		c.useProtobuf()
@@ -142,14 +141,14 @@ func newEncoder[T object.Object](typ reflect.Type) (*Codec[T], error) {
 	return c, nil
 }
 
-// Encoding returns the name of the encoding, "protobuf" or "json". Codecs of the same Go type and
+// Encoding returns the name of the encoding, "protobuf" or "json". Those of the same Go type and
 // encoding can read each other's data.
-func (c *Codec[T]) Encoding() string { return c.encoding }
+func (c *Objects[T]) Encoding() string { return c.encoding }
 
 // Append appends the encoding of obj to dst and returns the extended slice. On error it returns
 // dst. The error wraps ErrLossy if decoding would not restore an equal object, or comes from the
 // type's own methods.
-func (c *Codec[T]) Append(dst []byte, obj T) (out []byte, err error) {
+func (c *Objects[T]) Append(dst []byte, obj T) (out []byte, err error) {
 	defer func() {
 		if r := recover(); r != nil { // a method of the user's type may panic
 			out, err = dst, fmt.Errorf("encode %v: panic: %v", c.typ, r)
@@ -168,7 +167,7 @@ func (c *Codec[T]) Append(dst []byte, obj T) (out []byte, err error) {
 // Diff appends to dst a patch that turns base into exactly data; both are encodings by this codec.
 // It returns false and the unchanged dst if the patch would be larger than most bytes, or if the
 // codec's encoding does not support patches.
-func (c *Codec[T]) Diff(dst, base, data []byte, most int) ([]byte, bool) {
+func (c *Objects[T]) Diff(dst, base, data []byte, most int) ([]byte, bool) {
 	_, body, err := c.open(data)
 	head := len(data) - len(body)
 	if !c.patches || err != nil || len(base) < head || string(base[:head]) != string(data[:head]) {
@@ -181,7 +180,7 @@ func (c *Codec[T]) Diff(dst, base, data []byte, most int) ([]byte, bool) {
 
 // DecodeBase is DecodeAlone for an object that patches are based on. Its strings may share memory
 // with data, which must not be modified afterwards.
-func (c *Codec[T]) DecodeBase(data []byte) (obj T, err error) {
+func (c *Objects[T]) DecodeBase(data []byte) (obj T, err error) {
 	kind, body, err := c.open(data)
 	if err != nil {
 		return obj, err
@@ -199,7 +198,7 @@ func (c *Codec[T]) DecodeBase(data []byte) (obj T, err error) {
 
 // DecodePatch returns the result of applying a patch to base, which was decoded from the encoding
 // that the patch is based on. The two objects share the parts that the patch does not change.
-func (c *Codec[T]) DecodePatch(base T, patch []byte) (obj T, err error) {
+func (c *Objects[T]) DecodePatch(base T, patch []byte) (obj T, err error) {
 	if !c.patches {
 		return obj, errors.New("decode a patch: the encoding does not support patches")
 	}
@@ -211,7 +210,7 @@ func (c *Codec[T]) DecodePatch(base T, patch []byte) (obj T, err error) {
 // DecodeNextPatch is DecodePatch if other is an earlier state of the object, made by applying
 // otherPatch to the same base. The new object also shares with other what the two patches have in
 // common.
-func (c *Codec[T]) DecodeNextPatch(base T, patch []byte, other T, otherPatch []byte) (obj T, err error) {
+func (c *Objects[T]) DecodeNextPatch(base T, patch []byte, other T, otherPatch []byte) (obj T, err error) {
 	if !c.patches {
 		return obj, errors.New("decode a patch: the encoding does not support patches")
 	}
@@ -222,19 +221,19 @@ func (c *Codec[T]) DecodeNextPatch(base T, patch []byte, other T, otherPatch []b
 
 // SharedBytes returns the memory, in bytes, that the codec's decoders use for shared parts of
 // objects and for their plans of types. It is too expensive to call for every object.
-func (c *Codec[T]) SharedBytes() int64 {
+func (c *Objects[T]) SharedBytes() int64 {
 	shared := c.decoder.Stats()
 	c.idleMu.Lock()
 	defer c.idleMu.Unlock()
 	if c.idle != nil {
-		shared = addStats(shared, c.idle.Stats())
+		shared = shared.Plus(c.idle.Stats())
 	}
 	return int64(shared.TableBytes + shared.PlanBytes)
 }
 
 // Decode decodes an encoding from Append. The object is read-only: it shares equal parts with other decoded objects
 // and with previous, an earlier version of it or the zero T.
-func (c *Codec[T]) Decode(data []byte, previous T) (T, error) {
+func (c *Objects[T]) Decode(data []byte, previous T) (T, error) {
 	if !c.mu.TryLock() { // sharing less is better than waiting
 		return c.DecodeAlone(data)
 	}
@@ -256,7 +255,7 @@ func (c *Codec[T]) Decode(data []byte, previous T) (T, error) {
 // DecodeAlone is Decode for callers that look at a single object and soon drop it. In protobuf, the
 // object shares little with others, but any of its strings that is still referenced keeps a copy of
 // the encoding in memory, if that is at most 32 KiB. In JSON, it shares nothing.
-func (c *Codec[T]) DecodeAlone(data []byte) (obj T, err error) {
+func (c *Objects[T]) DecodeAlone(data []byte) (obj T, err error) {
 	kind, body, err := c.open(data)
 	if err != nil {
 		return obj, err
@@ -270,11 +269,11 @@ func (c *Codec[T]) DecodeAlone(data []byte) (obj T, err error) {
 }
 
 // open splits data into the kind and the encoded object.
-func (c *Codec[T]) open(data []byte) (kind metav1.TypeMeta, body []byte, err error) {
+func (c *Objects[T]) open(data []byte) (kind metav1.TypeMeta, body []byte, err error) {
 	if !c.envelope {
 		return kind, data, nil
 	}
-	apiVersion, name, body, ok := codec.CutKind(data)
+	apiVersion, name, body, ok := CutKind(data)
 	if !ok {
 		return kind, nil, fmt.Errorf("decode %v: the kind is cut off", c.typ)
 	}
@@ -295,7 +294,7 @@ type message interface {
 	Unmarshal([]byte) error
 }
 
-func (c *Codec[T]) useProtobuf() {
+func (c *Objects[T]) useProtobuf() {
 	lossless := losslessChecks{}.forType(c.typ)
 	c.encoding, c.envelope = "protobuf", true
 	c.append = func(dst []byte, obj T) ([]byte, error) {
@@ -306,15 +305,15 @@ func (c *Codec[T]) useProtobuf() {
 		if !ok {
 			return nil, ErrLossy
 		}
-		return appendMessage(codec.AppendKind(dst, kind.APIVersion, kind.Kind), any(obj).(message))
+		return appendMessage(AppendKind(dst, kind.APIVersion, kind.Kind), any(obj).(message))
 	}
 	c.newDecoder = func(options wire.Options) (wire.Decoder[T], error) {
-		return protobufDecoder[T](reflect.PointerTo(c.typ), options)
+		return ProtobufDecoder[T](reflect.PointerTo(c.typ), options)
 	}
 }
 
 // makeDecoders makes the decoder of objects that share parts, and one of single objects.
-func (c *Codec[T]) makeDecoders(options, single wire.Options) (err error) {
+func (c *Objects[T]) makeDecoders(options, single wire.Options) (err error) {
 	c.newSingle = func() (wire.Decoder[T], error) { return c.newDecoder(single) }
 	if c.decoder, err = c.newDecoder(options); err != nil {
 		return err
@@ -338,7 +337,7 @@ func appendMessage(dst []byte, m message) ([]byte, error) {
 	return dst, err
 }
 
-func (c *Codec[T]) useJSON() {
+func (c *Objects[T]) useJSON() {
 	c.encoding = "json"
 	c.append = func(dst []byte, obj T) ([]byte, error) {
 		data, err := json.Marshal(obj)
@@ -355,11 +354,11 @@ func (c *Codec[T]) useJSON() {
 		return append(dst, data...), nil
 	}
 	c.newDecoder = func(options wire.Options) (wire.Decoder[T], error) {
-		return jsonDecoder[T](reflect.PointerTo(c.typ), options)
+		return JSONDecoder[T](reflect.PointerTo(c.typ), options)
 	}
 }
 
-func (c *Codec[T]) useUnstructured() {
+func (c *Objects[T]) useUnstructured() {
 	c.encoding = "json"
 	c.append = func(dst []byte, obj T) ([]byte, error) {
 		u := any(obj).(*unstructured.Unstructured)
@@ -368,5 +367,5 @@ func (c *Codec[T]) useUnstructured() {
 		}
 		return appendJSON(dst, u.Object, 0)
 	}
-	c.newDecoder = func(options wire.Options) (wire.Decoder[T], error) { return jsonDecoder[T](unstructuredType, options) }
+	c.newDecoder = func(options wire.Options) (wire.Decoder[T], error) { return JSONDecoder[T](unstructuredType, options) }
 }

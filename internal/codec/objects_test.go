@@ -1,4 +1,4 @@
-package source_test
+package codec_test
 
 import (
 	"encoding/json"
@@ -25,12 +25,11 @@ import (
 	"github.com/tidings/tidings/internal/testseed"
 	"github.com/tidings/tidings/internal/wire/wiretest"
 	"github.com/tidings/tidings/object"
-	"github.com/tidings/tidings/source"
 )
 
-func newCodec[T object.Object](t testing.TB) *source.Codec[T] {
+func newCodec[T object.Object](t testing.TB) *codec.Objects[T] {
 	t.Helper()
-	c, err := source.NewCodec[T](0)
+	c, err := codec.New[T](0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,10 +42,10 @@ func equalWithNil(a, b any) bool {
 }
 
 // checkCodec encodes obj and decodes it both ways. It reports whether that was possible.
-func checkCodec[T object.Object](t testing.TB, c *source.Codec[T], obj T) bool {
+func checkCodec[T object.Object](t testing.TB, c *codec.Objects[T], obj T) bool {
 	t.Helper()
 	data, err := c.Append([]byte("before"), obj)
-	if errors.Is(err, source.ErrLossy) {
+	if errors.Is(err, codec.ErrLossy) {
 		if string(data) != "before" {
 			t.Errorf("an error leaves %q", data)
 		}
@@ -457,7 +456,7 @@ func TestStrayWritesToSingleObjects(t *testing.T) {
 }
 
 func TestNewCodecRefusesOtherTypes(t *testing.T) {
-	if _, err := source.NewCodec[object.Object](0); err == nil {
+	if _, err := codec.New[object.Object](0); err == nil {
 		t.Error("an interface has a codec")
 	}
 }

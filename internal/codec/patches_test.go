@@ -1,4 +1,4 @@
-package source_test
+package codec_test
 
 import (
 	"sync"
@@ -8,14 +8,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/tidings/tidings/internal/codec"
 	"github.com/tidings/tidings/internal/wire/patch"
 	"github.com/tidings/tidings/internal/wire/wiretest"
 	"github.com/tidings/tidings/object"
-	"github.com/tidings/tidings/source"
 )
 
 // encodeAll encodes objects.
-func encodeAll[T object.Object](t testing.TB, c *source.Codec[T], objects []T) (all [][]byte) {
+func encodeAll[T object.Object](t testing.TB, c *codec.Objects[T], objects []T) (all [][]byte) {
 	t.Helper()
 	for _, o := range objects {
 		data, err := c.Append(nil, o)
@@ -28,7 +28,7 @@ func encodeAll[T object.Object](t testing.TB, c *source.Codec[T], objects []T) (
 }
 
 // checkPatch makes a patch, and applies it to the base, encoded and decoded.
-func checkPatch(t testing.TB, c *source.Codec[*corev1.Pod], base, data []byte, want *corev1.Pod) {
+func checkPatch(t testing.TB, c *codec.Objects[*corev1.Pod], base, data []byte, want *corev1.Pod) {
 	t.Helper()
 	p, ok := c.Diff([]byte("before"), base, data, len(data))
 	if !ok || string(p[:6]) != "before" {
@@ -116,7 +116,7 @@ func TestNoPatchesOfJSON(t *testing.T) {
 	noPatches(t, newCodec[*Widget](t), &Widget{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
 }
 
-func noPatches[T object.Object](t *testing.T, c *source.Codec[T], o T) {
+func noPatches[T object.Object](t *testing.T, c *codec.Objects[T], o T) {
 	t.Helper()
 	data := encodeAll(t, c, []T{o})[0]
 	if p, ok := c.Diff([]byte("before"), data, data, len(data)); ok || string(p) != "before" {

@@ -1,4 +1,4 @@
-package source
+package codec
 
 import (
 	"reflect"
@@ -32,7 +32,7 @@ type Sharer[T object.Object] struct {
 type typeSharer[T object.Object] struct {
 	intern *intern.Interner // of structs; nil for unstructured objects
 
-	codec   *Codec[T]
+	codec   *Objects[T]
 	decoder wire.Decoder[T]
 }
 
@@ -43,7 +43,9 @@ type typeSharer[T object.Object] struct {
 // cannot be encoded.
 func (s *Sharer[T]) Share(obj, previous T) T { return s.share(obj, previous, false) }
 
-// share is Share. If nobody else has any part of obj (owned), the result may be obj itself.
+// ShareOwned is Share for an object of which nobody else has any part. The result may be obj itself.
+func (s *Sharer[T]) ShareOwned(obj, previous T) T { return s.share(obj, previous, true) }
+
 func (s *Sharer[T]) share(obj, previous T, owned bool) T {
 	of := s.forType(reflect.TypeOf(obj))
 	if of == nil {
@@ -137,7 +139,7 @@ func (s *Sharer[T]) forType(typ reflect.Type) *typeSharer[T] {
 }
 
 func (s *Sharer[T]) newType(typ reflect.Type) *typeSharer[T] {
-	if formOf(typ) != unstructuredForm {
+	if typ != unstructuredType {
 		if typ == nil || typ.Kind() != reflect.Pointer || !intern.CanShare(typ.Elem()) {
 			return nil
 		}

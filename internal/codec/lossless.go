@@ -1,4 +1,4 @@
-package source
+package codec
 
 import (
 	"errors"

@@ -1,20 +1,18 @@
-package source_test
+package codec_test
 
 import (
 	"encoding/json"
 	"fmt"
 	"runtime"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/tidings/tidings/internal/codec"
 	"github.com/tidings/tidings/internal/wire/wiretest"
 	"github.com/tidings/tidings/object"
-	"github.com/tidings/tidings/source"
-	"github.com/tidings/tidings/tidingstest"
 )
 
 // unstructuredPods returns the pods as a dynamic client decodes them.
@@ -50,7 +48,7 @@ func checkSharer[T object.Object](t *testing.T, objects []T, most float64) {
 			copies[i] = o.DeepCopyObject().(T)
 		}
 	})
-	var s source.Sharer[T]
+	var s codec.Sharer[T]
 	shared := make([]T, len(objects))
 	together := heapOf(func() {
 		for i, o := range copies {
@@ -86,7 +84,7 @@ func liveHeap() int64 {
 
 // TestSharerReusesThePreviousState, even if it cannot share with other objects.
 func TestSharerReusesThePreviousState(t *testing.T) {
-	var s source.Sharer[*corev1.Pod]
+	var s codec.Sharer[*corev1.Pod]
 	pod := wiretest.Pods(1, 1)[0]
 	first := s.Share(pod.DeepCopy(), nil)
 	pod.Status.Message = "changed"
@@ -98,7 +96,7 @@ func TestSharerReusesThePreviousState(t *testing.T) {
 
 // TestSharerKeepsEmptyAndNilApart, which encodings do not.
 func TestSharerKeepsEmptyAndNilApart(t *testing.T) {
-	var s source.Sharer[*corev1.Pod]
+	var s codec.Sharer[*corev1.Pod]
 	pods := wiretest.Pods(200, 1)
 	for i, p := range pods {
 		want := p.DeepCopy()
@@ -123,7 +121,7 @@ func TestSharerKeepsEmptyAndNilApart(t *testing.T) {
 
 // TestSharerOfOtherTypes: what cannot be encoded is returned as it is, and the types of objects may differ.
 func TestSharerOfOtherTypes(t *testing.T) {
-	var s source.Sharer[object.Object]
+	var s codec.Sharer[object.Object]
 	own := &textual{}
 	own.Name = "x"
 	if got := s.Share(own, nil); got != object.Object(own) {
@@ -149,7 +147,7 @@ func TestSharerOfOtherTypes(t *testing.T) {
 // TestSharerReportsStrayWrites to parts that objects share.
 func TestSharerReportsStrayWrites(t *testing.T) {
 	var fields []string
-	s := source.Sharer[*corev1.Pod]{OnStrayWrite: func(field string) { fields = append(fields, field) }}
+	s := codec.Sharer[*corev1.Pod]{OnStrayWrite: func(field string) { fields = append(fields, field) }}
 	var shared []*corev1.Pod
 	for i := range 100 {
 		shared = append(shared, s.Share(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i), Labels: map[string]string{"app": "same"}}}, nil))
@@ -159,42 +157,5 @@ func TestSharerReportsStrayWrites(t *testing.T) {
 	got := s.Share(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "new", Labels: map[string]string{"app": "same"}}}, nil)
 	if got.Labels["app"] != "same" || len(fields) != 1 || fields[0] != "metadata.labels" {
 		t.Errorf("got labels %v, reported %q", got.Labels, fields)
-	}
-}
-
-// TestUnsharedPartsAreFreed: the rest of an object that shares nothing does not keep in memory what
-// was removed from it.
-func TestUnsharedPartsAreFreed(t *testing.T) {
-	bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
-		const n, removed = 100, 30_000
-		for i := range n {
-			p := pod("a", fmt.Sprint("p", i))
-			for k := range removed / 1000 {
-				raw := fmt.Sprintf(`{"f:n":%q}`, fmt.Sprint(i, k, strings.Repeat("x", 980)))
-				p.ManagedFields = append(p.ManagedFields, metav1.ManagedFieldsEntry{
-					Manager: fmt.Sprint(i, k), FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(raw),
-				})
-			}
-			s.Create(p)
-		}
-		checkFreed(t, newHTTP[*corev1.Pod](t, s, source.Scope{Resource: pods}), n, removed)
-		checkFreed(t, newHTTP[*unstructured.Unstructured](t, s, source.Scope{Resource: pods}), n, removed)
-	})
-}
-
-func checkFreed[T object.Object](t *testing.T, from source.ListerWatcher[T], n, removed int) {
-	t.Helper()
-	var objects []T
-	size := heapOf(func() {
-		objects, _ = mustList(t, from, source.ListOptions[T]{NoSharing: true})
-		for _, o := range objects {
-			if len(o.GetManagedFields()) == 0 {
-				t.Fatal("there is nothing to remove")
-			}
-			o.SetManagedFields(nil)
-		}
-	})
-	if each := int(size) / n; len(objects) != n || each > removed/2 {
-		t.Errorf("%T: %d objects take %d bytes each after %d were removed from each", *new(T), len(objects), each, removed)
 	}
 }
