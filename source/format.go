@@ -184,7 +184,7 @@ func (r *objectReader[T]) decode(previous T, previousData []byte) (T, error) {
 	if r.noSharing {
 		previous, previousData = *new(T), nil
 	}
-	if d, ok := r.decoder.(wire.Updater[T]); ok && previousData != nil {
+	if d, ok := r.decoder.(wire.Patcher[T]); ok && previousData != nil {
 		return d.Update(r.arrived.Data, previous, previousData)
 	}
 	return r.decoder.Decode(r.arrived.Data, previous)

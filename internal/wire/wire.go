@@ -32,22 +32,16 @@ type Decoder[T any] interface {
 	Stats() Stats
 }
 
-// Updater is a Decoder that can be given the encoding of the previous version, and then need not
-// compare it with the new one.
-type Updater[T any] interface {
+// Patcher is a Decoder of objects that are stored as patches (see package patch).
+type Patcher[T any] interface {
 	Decoder[T]
+	patch.Decoder[T]
 	// Update is like Decode, for callers that know the bytes that previous was decoded from, by a
 	// decoder with the same trims. Parts whose encoding is unchanged become parts of the result
 	// without being compared, so nobody may have written to previous. The memory they keep alive is
 	// not counted either, so previous should not itself be a result of Update. If encoded is empty,
 	// Update is Decode.
 	Update(data []byte, previous T, encoded []byte) (T, error)
-}
-
-// Patcher is a Decoder of objects that are stored as patches (see package patch).
-type Patcher[T any] interface {
-	Decoder[T]
-	patch.Decoder[T]
 	// NewDiffer returns a Differ that shares nothing with the decoder.
 	NewDiffer() Differ
 }

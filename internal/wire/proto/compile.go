@@ -66,6 +66,9 @@ type mapped struct {
 	trims  map[string]bool // keys that are trimmed
 }
 
+// isMessage reports whether the values of the field are messages with fields of their own.
+func (f *field) isMessage() bool { return f.kind == messageKind && !f.items }
+
 // noField stands for fields that a message does not have.
 var noField = &field{fieldType: &fieldType{}, fieldForm: fieldForm{inline: true}}
 

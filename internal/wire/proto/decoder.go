@@ -38,10 +38,7 @@ type Decoder[T any] struct {
 	d  *decoder
 }
 
-var (
-	_ wire.Updater[*struct{}] = (*Decoder[*struct{}])(nil)
-	_ wire.Patcher[*struct{}] = (*Decoder[*struct{}])(nil)
-)
+var _ wire.Patcher[*struct{}] = (*Decoder[*struct{}])(nil)
 
 // decoder is the part of a Decoder that does not depend on the type parameter.
 type decoder struct {
@@ -56,6 +53,8 @@ type decoder struct {
 	small    smallValues
 	mode
 	digits patch.Scratch
+	// difference is the room for the patch of an update.
+	difference []byte
 	// cost is the memory allocated for values since the innermost value for the table was begun.
 	cost int
 	// allowance is the memory that values of the object may still take.
@@ -169,7 +168,7 @@ func (dec *Decoder[T]) Decode(data []byte, previous T) (T, error) {
 	return dec.Update(data, previous, nil)
 }
 
-// Update implements wire.Updater.
+// Update implements wire.Patcher.
 func (dec *Decoder[T]) Update(data []byte, previous T, encoded []byte) (T, error) {
 	// Safe because T is a pointer type, here and below.
 	p, corrupted, err := dec.decode(data, *(*unsafe.Pointer)(unsafe.Pointer(&previous)), encoded)
@@ -207,15 +206,21 @@ func (dec *Decoder[T]) guarded(decode func() (unsafe.Pointer, error)) (p unsafe.
 // decode returns a pointer to a new value of the root type. old is an earlier version, or nil, and
 // was its encoding, if known.
 func (d *decoder) decode(data []byte, old unsafe.Pointer, was []byte) (unsafe.Pointer, error) {
+	if old != nil && len(was) > 0 {
+		if p, err := d.update(data, old, was); err == nil {
+			d.stats.Bytes += uint64(len(data))
+			return p, nil
+		}
+	}
 	if d.unchecked++; d.unchecked > wire.RecheckEvery {
 		d.recheck()
 	}
 	d.arena = arenas.Get().(*arena)
 	defer d.release()
-	old, next := d.compare(data, old, was)
-	p, err := d.attempt(data, old, was, false)
+	old, next := d.compare(data, old)
+	p, err := d.attempt(data, old, false)
 	if err == errIrregular && !d.inPlace { // the strings of a base point into data, where irregular ones might overlap
-		p, err = d.attempt(data, nil, nil, true)
+		p, err = d.attempt(data, nil, true)
 	}
 	if err != nil {
 		return nil, err
@@ -238,8 +243,8 @@ func (d *decoder) release() {
 	d.arena = nil
 }
 
-// attempt decodes data. old is the version to reuse parts of, or nil, and was its encoding, or nil.
-func (d *decoder) attempt(data []byte, old unsafe.Pointer, was []byte, plain bool) (p unsafe.Pointer, err error) {
+// attempt decodes data. old is the version to reuse parts of, or nil.
+func (d *decoder) attempt(data []byte, old unsafe.Pointer, plain bool) (p unsafe.Pointer, err error) {
 	d.arena.reset()
 	d.begin(plain, d.opts.KeepBytes && !plain && (len(data) <= maxKept || d.inPlace))
 	d.depth, d.cost, d.allowance = 0, 0, wire.Allowance(len(data))
@@ -251,12 +256,7 @@ func (d *decoder) attempt(data []byte, old unsafe.Pointer, was []byte, plain boo
 	if d.root == nil {
 		return p, d.foreign(d.typ, p, data)
 	}
-	if old != nil && was != nil {
-		err = d.update(d.root, p, old, data, was)
-	} else {
-		err = d.message(d.root, p, old, data)
-	}
-	if err == nil && d.allowance < 0 {
+	if err = d.message(d.root, p, old, data); err == nil && d.allowance < 0 {
 		err = errAllowance
 	}
 	if err == errAllowance {

@@ -209,3 +209,45 @@ func (d *patchBuilder) element(dst []byte, f *field, gap int, before, body []byt
 	}
 	return dst
 }
+
+// isSelfContained reports whether the meaning of a run of fields depends on nothing after it. The
+// key or value of a map entry, and the last of packed numbers, may extend into the fields that
+// follow. Servers do not pack numbers, so any packed run counts as if it did.
+func (f *field) isSelfContained(run []byte) bool {
+	if f.op != mapOp && f.op != numbersOp {
+		return true
+	}
+	for i := 0; i < len(run); {
+		_, wire, from, err := tag(run, i)
+		switch {
+		case err != nil || f.op == numbersOp && wire != varintWire:
+			return false
+		case f.op == numbersOp:
+			_, i, err = uvarint(run, from)
+		default:
+			if from, i, err = prefixed(run, from); err == nil {
+				err = endsOfEntry(run[from:i])
+			}
+		}
+		if err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// endsOfEntry returns an error if a part of a map entry extends beyond it. It parses the entry as mapEntry does.
+func endsOfEntry(entry []byte) (err error) {
+	for i := 0; i < len(entry) && err == nil; {
+		v, next, broken := uvarint(entry, i)
+		switch n := int32(v >> 3); {
+		case broken != nil:
+			return broken
+		case n == 1 || n == 2:
+			_, i, err = prefixed(entry, next)
+		default:
+			i, err = skip(entry, i)
+		}
+	}
+	return err
+}

@@ -22,7 +22,7 @@ func (dec AsInterface[T]) Decode(data []byte, previous T) (T, error) {
 	return dec.Update(data, previous, nil)
 }
 
-// Update implements wire.Updater. A previous object of another type is ignored.
+// Update implements wire.Patcher. A previous object of another type is ignored.
 func (dec AsInterface[T]) Update(data []byte, previous T, encoded []byte) (T, error) {
 	var old unsafe.Pointer
 	if v := reflect.ValueOf(previous); v.IsValid() && v.Type() == dec.typ {

@@ -101,16 +101,12 @@ type pendingVersion struct {
 	size    int    // of the encoded object
 }
 
-// compare prepares decoding data. old is an earlier version, or nil, and was its encoding, if
-// known. It returns old if parts of it may be reused, and sets sameSpec if the spec may be. If the
-// encoding is known, neither sameSpec nor remember is needed.
-func (d *decoder) compare(data []byte, old unsafe.Pointer, was []byte) (from unsafe.Pointer, n pendingVersion) {
+// compare prepares decoding data. old is an earlier version, or nil. It returns old if parts of it
+// may be reused, and sets sameSpec if the spec may be.
+func (d *decoder) compare(data []byte, old unsafe.Pointer) (from unsafe.Pointer, n pendingVersion) {
 	d.sameSpec = false
-	switch {
-	case d.versions == nil:
+	if d.versions == nil {
 		return nil, n
-	case old != nil && was != nil:
-		return old, n
 	}
 	if old != nil {
 		d.prefetch(old)
