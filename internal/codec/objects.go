@@ -168,7 +168,7 @@ func (c *Objects[T]) Append(dst []byte, obj T) (out []byte, err error) {
 // It returns false and the unchanged dst if the patch would be larger than most bytes, or if the
 // codec's encoding does not support patches.
 func (c *Objects[T]) Diff(dst, base, data []byte, most int) ([]byte, bool) {
-	_, body, err := c.open(data)
+	_, body, err := c.cut(data)
 	head := len(data) - len(body)
 	if !c.patches || err != nil || len(base) < head || string(base[:head]) != string(data[:head]) {
 		return dst, false
@@ -181,7 +181,7 @@ func (c *Objects[T]) Diff(dst, base, data []byte, most int) ([]byte, bool) {
 // DecodeBase is DecodeAlone for an object that patches are based on. Its strings may share memory
 // with data, which must not be modified afterwards.
 func (c *Objects[T]) DecodeBase(data []byte) (obj T, err error) {
-	kind, body, err := c.open(data)
+	kind, body, err := c.cut(data)
 	if err != nil {
 		return obj, err
 	}
@@ -238,7 +238,7 @@ func (c *Objects[T]) Decode(data []byte, previous T) (T, error) {
 		return c.DecodeAlone(data)
 	}
 	defer c.mu.Unlock()
-	kind, body, err := c.open(data)
+	kind, body, err := c.cut(data)
 	if err != nil {
 		return *new(T), err
 	}
@@ -256,7 +256,7 @@ func (c *Objects[T]) Decode(data []byte, previous T) (T, error) {
 // object shares little with others, but any of its strings that is still referenced keeps a copy of
 // the encoding in memory, if that is at most 32 KiB. In JSON, it shares nothing.
 func (c *Objects[T]) DecodeAlone(data []byte) (obj T, err error) {
-	kind, body, err := c.open(data)
+	kind, body, err := c.cut(data)
 	if err != nil {
 		return obj, err
 	}
@@ -268,8 +268,8 @@ func (c *Objects[T]) DecodeAlone(data []byte) (obj T, err error) {
 	return obj, err
 }
 
-// open splits data into the kind and the encoded object.
-func (c *Objects[T]) open(data []byte) (kind metav1.TypeMeta, body []byte, err error) {
+// cut splits data into the kind and the encoded object.
+func (c *Objects[T]) cut(data []byte) (kind metav1.TypeMeta, body []byte, err error) {
 	if !c.envelope {
 		return kind, data, nil
 	}
@@ -280,7 +280,7 @@ func (c *Objects[T]) open(data []byte) (kind metav1.TypeMeta, body []byte, err e
 	return metav1.TypeMeta{APIVersion: string(apiVersion), Kind: string(name)}, body, nil
 }
 
-// setTypeMeta sets the kind that open returned.
+// setTypeMeta sets the kind that cut returned.
 func setTypeMeta(obj object.Object, kind metav1.TypeMeta) {
 	if of, ok := obj.GetObjectKind().(*metav1.TypeMeta); ok && kind != (metav1.TypeMeta{}) {
 		*of = kind

@@ -162,7 +162,7 @@ func (of *typeSharer[T]) share(buf []byte, obj, previous T) (shared T, used []by
 	if err != nil {
 		return shared, buf, err
 	}
-	kind, body, err := of.codec.open(buf)
+	kind, body, err := of.codec.cut(buf)
 	if err != nil {
 		return shared, buf, err
 	}

@@ -308,7 +308,7 @@ func decodePatch[T object.Object](codec *codec.Objects[T], packed fold.Packed) (
 	if !ok || err != nil {
 		return obj, false
 	}
-	decoded, _ := template.Decoded()
+	decoded, _ := template.UseDecoded()
 	base, ok := decoded.(T)
 	if !ok {
 		if base, err = codec.DecodeBase(template.Encoded()); err != nil {

@@ -62,9 +62,9 @@ func (d *Dictionary) Encoded() []byte { return d.samples }
 // bounds how far a forbidden write to one of them spreads.
 const TemplateUses = 128 // decoding it takes as long as making several objects
 
-// Decoded returns the argument of the last KeepDecoded. It is nil after TemplateUses calls; kept is
-// false if nothing is kept.
-func (d *Dictionary) Decoded() (object any, kept bool) {
+// UseDecoded counts a use and returns the argument of the last KeepDecoded. It is nil after TemplateUses calls;
+// kept is false if nothing is kept.
+func (d *Dictionary) UseDecoded() (object any, kept bool) {
 	now := d.decoded.Load()
 	switch {
 	case now == nil:
@@ -84,9 +84,9 @@ func (d *Dictionary) KeptDecoded() any {
 	return nil
 }
 
-// IsWanted records that a template was needed but not decoded, and reports whether decoding it pays
+// NoteMissed records that a template was needed but not decoded, and reports whether decoding it pays
 // off: every other time.
-func (d *Dictionary) IsWanted() bool { return d.missed.Add(1)%2 == 0 }
+func (d *Dictionary) NoteMissed() bool { return d.missed.Add(1)%2 == 0 }
 
 // KeepDecoded keeps a decoded template, or nothing if object is nil. It reports whether nothing was kept before.
 func (d *Dictionary) KeepDecoded(object any) (first bool) {

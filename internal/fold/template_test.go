@@ -319,25 +319,25 @@ func TestTemplateBytes(t *testing.T) {
 // TestDecodedTemplates counts the uses of decoded templates.
 func TestDecodedTemplates(t *testing.T) {
 	d := NewTemplate([]byte("anything"))
-	if _, kept := d.Decoded(); kept {
+	if _, kept := d.UseDecoded(); kept {
 		t.Error("a new template is decoded")
 	}
 	if !d.KeepDecoded(1) || d.KeepDecoded(2) {
 		t.Error("it is not the first one that is kept first")
 	}
 	for use := range TemplateUses + 2 {
-		if object, kept := d.Decoded(); !kept || (object == 2) != (use < TemplateUses) {
+		if object, kept := d.UseDecoded(); !kept || (object == 2) != (use < TemplateUses) {
 			t.Errorf("use %d has %v, %t", use, object, kept)
 		}
 	}
 	d.KeepDecoded(nil)
-	if _, kept := d.Decoded(); kept || !d.KeepDecoded(4) {
+	if _, kept := d.UseDecoded(); kept || !d.KeepDecoded(4) {
 		t.Error("what was dropped is still kept")
 	}
-	if first, second := NewTemplate(nil).IsWanted(), d.IsWanted(); first || second {
+	if first, second := NewTemplate(nil).NoteMissed(), d.NoteMissed(); first || second {
 		t.Error("a template is wanted when it is missed once")
 	}
-	if !d.IsWanted() {
+	if !d.NoteMissed() {
 		t.Error("a template is not wanted when it is missed twice")
 	}
 }

@@ -176,11 +176,11 @@ func (f *folding[T]) openPatch(patcher codec.Patcher[T], e *folded[T], single bo
 // base returns a decoded template. It returns false if that cannot be decoded, or if decoding it
 // for a single object does not pay off.
 func (f *folding[T]) base(patcher codec.Patcher[T], template *fold.Dictionary, single bool) (base T, ok bool) {
-	decoded, kept := template.Decoded()
+	decoded, kept := template.UseDecoded()
 	if base, ok = decoded.(T); ok {
 		return base, true
 	}
-	if single && !kept && !template.IsWanted() {
+	if single && !kept && !template.NoteMissed() {
 		return base, false
 	}
 	base, err := patcher.DecodeBase(template.Encoded())

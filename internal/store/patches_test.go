@@ -476,7 +476,7 @@ func (t *templates) check(tb testing.TB, all []*fold.Dictionary) {
 		tb.Fatalf("%d bytes in %d templates are over the limit of %d", bytes, len(kept), most)
 	}
 	for _, d := range all {
-		if _, decoded := d.Decoded(); decoded != kept[d] {
+		if _, decoded := d.UseDecoded(); decoded != kept[d] {
 			tb.Fatalf("a template is decoded: %t, and kept: %t", decoded, kept[d])
 		}
 	}
@@ -510,7 +510,7 @@ func TestTemplatesAreBounded(t *testing.T) {
 				if kept.keep(d, "object"); kept.size() < kept.bytesOf(d) {
 					t.Fatal("the latest template is not kept")
 				}
-				if object, _ := d.Decoded(); object != "object" {
+				if object, _ := d.UseDecoded(); object != "object" {
 					t.Fatal("the latest template is not decoded")
 				}
 			}
@@ -532,7 +532,7 @@ func TestTemplatesAtOnce(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, uint64(user)))
 			for i := range 2000 {
 				d := all[r.IntN(len(all))]
-				if object, _ := d.Decoded(); object == nil {
+				if object, _ := d.UseDecoded(); object == nil {
 					kept.keep(d, fmt.Sprint(user, i))
 				}
 				if i%50 == 0 {

@@ -228,15 +228,15 @@ func (t *Txn[T]) Remove(k object.Key) (old Held[T], existed bool) {
 // times faster.
 func (t *Txn[T]) Load(objects []T) {
 	t.mustBeOpen("Load")
-	if t.Len() > 0 || !t.build(open(objects), nil, t.writer.report) {
+	if t.Len() > 0 || !t.build(openStates(objects), nil, t.writer.report) {
 		for _, o := range objects {
 			t.Put(object.KeyOf(o), o)
 		}
 	}
 }
 
-// open iterates over open objects with their own keys.
-func open[T object.Object](objects []T) iter.Seq[Held[T]] {
+// openStates iterates over open objects with their own keys.
+func openStates[T object.Object](objects []T) iter.Seq[Held[T]] {
 	return func(yield func(Held[T]) bool) {
 		for _, o := range objects {
 			if !yield(Held[T]{key: object.KeyOf(o), object: o}) {
@@ -371,7 +371,7 @@ func (t *Txn[T]) repack() {
 // more, and recounts the slots if any were taken or freed for an unpublished change.
 func (t *Txn[T]) finish() {
 	w := t.writer
-	w.open, w.rewound = nil, nil
+	w.unfinished, w.rewound = nil, nil
 	if t.moved {
 		w.recount()
 	}

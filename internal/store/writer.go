@@ -40,9 +40,9 @@ type Writer[T object.Object] struct {
 	// last is the number of the latest transaction. Numbers only grow, so that no transaction can ever edit
 	// the nodes of another.
 	last uint64
-	// open is the unfinished transaction, or nil.
-	open *Txn[T]
-	// rewound are the parts that the open transaction took back, with the versions it took them to.
+	// unfinished is the transaction that is neither committed nor aborted, or nil.
+	unfinished *Txn[T]
+	// rewound are the parts that the unfinished transaction took back, with the versions it took them to.
 	rewound []part
 	// names allocates the strings of the trees.
 	names names
@@ -74,8 +74,8 @@ func (w *Writer[T]) Begin() *Txn[T] {
 		next.indexes[i].takeSettled()
 	}
 	next.folds = now.folds.editable()
-	w.open = &Txn[T]{writer: w, next: &next, id: w.nextID()}
-	return w.open
+	w.unfinished = &Txn[T]{writer: w, next: &next, id: w.nextID()}
+	return w.unfinished
 }
 
 // AddIndex adds an index, fills it from the current objects, and publishes the result. values
@@ -138,7 +138,7 @@ func (w *Writer[T]) recount() {
 }
 
 func (w *Writer[T]) mustBeIdle(call string) {
-	if w.open != nil {
+	if w.unfinished != nil {
 		panic("store: " + call + " inside a transaction; Commit or Abort it first")
 	}
 }

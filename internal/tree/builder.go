@@ -5,7 +5,7 @@ import "slices"
 // Builder builds a tree of full nodes from items in ascending order.
 type Builder struct {
 	txn    uint64
-	open   []Item  // the leaf being filled
+	leaf   []Item  // being filled
 	leaves []child // the full ones
 }
 
@@ -14,25 +14,25 @@ func NewBuilder(txn uint64) Builder { return Builder{txn: txn} }
 
 // Add appends an item, which must sort after all previous ones.
 func (b *Builder) Add(it Item) {
-	if b.open == nil {
-		b.open = make([]Item, 0, MaxFill)
+	if b.leaf == nil {
+		b.leaf = make([]Item, 0, MaxFill)
 	}
-	b.open = append(b.open, it)
-	if len(b.open) == MaxFill {
+	b.leaf = append(b.leaf, it)
+	if len(b.leaf) == MaxFill {
 		b.close()
 	}
 }
 
 func (b *Builder) close() {
-	leaf := newLeaf(b.txn, b.open)
+	leaf := newLeaf(b.txn, b.leaf)
 	b.leaves = append(b.leaves, child{low: leaf.low(), node: leaf})
-	b.open = nil
+	b.leaf = nil
 }
 
 // Root returns the root of the tree, nil if it is empty. The builder must not be used afterwards.
 func (b *Builder) Root() *Node {
-	if len(b.open) > 0 {
-		b.open = slices.Clip(slices.Clone(b.open))
+	if len(b.leaf) > 0 {
+		b.leaf = slices.Clip(slices.Clone(b.leaf))
 		b.close()
 	}
 	level := b.leaves
