@@ -159,7 +159,7 @@ func TestEveryWriteToASmallCacheIsFound(t *testing.T) {
 		for i := range Prints {
 			write(c.objects[object.Key{Name: fmt.Sprint(i)}])
 		}
-		for range 5 { // nothing but bookmarks comes
+		for range 8 { // nothing but bookmarks comes
 			time.Sleep(time.Minute)
 			c.sampler.Visit()
 		}
@@ -177,6 +177,30 @@ func TestEveryWriteToASmallCacheIsFound(t *testing.T) {
 		c.sampler.CheckAll()
 		if len(found) != changes {
 			t.Errorf("%d of %d writes were found", len(found), changes)
+		}
+	})
+}
+
+// TestLooksPerObject: a look at each object every two minutes is enough, so that few objects cost little.
+func TestLooksPerObject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, size := range []int{1, 10, Prints} {
+			c := newCache(new([]Finding))
+			c.list(size)
+			looks := 0
+			current := c.sampler.current
+			c.sampler.current = func(key object.Key) (object.Object, bool) {
+				looks++
+				return current(key)
+			}
+			const rounds = 10
+			for range int(rounds * lookEvery / time.Second) {
+				time.Sleep(time.Second)
+				c.sampler.Visit()
+			}
+			if want := rounds * max(size, few); looks < want-1 || looks > want+1 {
+				t.Errorf("%d looks at %d objects, want %d", looks, size, want)
+			}
 		}
 	})
 }

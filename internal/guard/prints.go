@@ -13,9 +13,10 @@ const (
 	// Prints is how many fingerprints are remembered at a time. In a cache of no more objects,
 	// those of all of them can be.
 	Prints = 128
-	// lookEvery is the minimum mean interval between looks, and takeEvery the minimum interval
-	// between fingerprints of changed objects.
-	lookEvery = time.Second
+	// lookEvery is how often each of the fingerprints is looked at, unless there are fewer than few,
+	// and takeEvery the minimum interval between fingerprints of changed objects.
+	lookEvery = Prints * time.Second
+	few       = 16
 	takeEvery = time.Second / 2
 	// most is how many looks may be made up for after a silence.
 	most = 64
@@ -204,12 +205,11 @@ func (s *Sampler) Visit() {
 func (s *Sampler) allowed() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
-	n := int(now.Sub(s.prints.looked) / lookEvery)
-	if n > 0 {
-		s.prints.looked = now
-	}
-	return min(n, most, len(s.prints.order))
+	p := &s.prints
+	every := lookEvery / time.Duration(max(len(p.order), few))
+	n := time.Since(p.looked) / every
+	p.looked = p.looked.Add(n * every)
+	return min(int(n), most, len(p.order))
 }
 
 func (s *Sampler) nextKey() (key object.Key, ok bool) {
