@@ -31,6 +31,7 @@ type size struct {
 	deaf          time.Duration // virtual
 	secrets       int           // of 8 kB, of which 20 are read
 	configMaps    int           // of 2 kB, of which 1% are read; and the pods that are read in three forms
+	busy          int           // ConfigMaps of a real API server on a busy machine; 0 means that is not measured
 	million       int           // pods of the command million
 	millionEvents int
 }
@@ -39,7 +40,7 @@ var (
 	full = size{
 		rounds: 3, latencyRounds: 1, json: 10_000, burst: 20_000, sustained: 100_000, rate: 66_000, informers: 50_000, objects: 10_000, events: 200_000,
 		churn: 2_000_000, alive: 5_000, night: 15_000, day: 60_000, each: time.Second, idle: 4 * time.Second, deaf: 2 * time.Hour,
-		secrets: 33_493, configMaps: 20_000, million: 1_000_000, millionEvents: 30_000,
+		secrets: 33_493, configMaps: 20_000, busy: 30_000, million: 1_000_000, millionEvents: 30_000,
 		counts: map[corpus.Name]int{
 			corpus.Pods: 50_000, corpus.FewReplicas: 50_000, corpus.Shuffled: 50_000, corpus.Sidecars: 50_000,
 			corpus.ConfigMaps: 20_000, corpus.Events: 50_000, corpus.Leases: 20_000, corpus.Nodes: 5_000,
@@ -48,7 +49,7 @@ var (
 	small = size{
 		rounds: 1, latencyRounds: 1, json: 500, burst: 1_000, sustained: 2_000, rate: 1_000, informers: 2_000, objects: 10_000, events: 10_000,
 		churn: 20_000, alive: 500, night: 500, day: 5_000, each: 50 * time.Millisecond, idle: time.Second, deaf: 20 * time.Minute,
-		secrets: 1_000, configMaps: 1_000, million: 20_000, millionEvents: 1_000,
+		secrets: 1_000, configMaps: 1_000, busy: 600, million: 20_000, millionEvents: 1_000,
 		counts: map[corpus.Name]int{
 			corpus.Pods: 2_000, corpus.FewReplicas: 1_000, corpus.Shuffled: 1_000, corpus.Sidecars: 1_000,
 			corpus.ConfigMaps: 1_000, corpus.Events: 1_000, corpus.Leases: 1_000, corpus.Nodes: 500,

@@ -53,6 +53,9 @@ func (s *session) writeResults(ctx context.Context, path string) error {
 	if err := s.measureOperators(ctx); err != nil {
 		return err
 	}
+	if err := s.measureBusy(ctx); err != nil {
+		return err
+	}
 	if !s.measured {
 		return fmt.Errorf("no measurement has %q in its name; names are: %s", s.only, strings.Join(s.names(), "; "))
 	}
@@ -63,7 +66,7 @@ func (s *session) writeResults(ctx context.Context, path string) error {
 	page := report.Page{
 		Million: million,
 		Samples: &s.samples, Profiles: s.profiles, Churn: s.churn, ChurnEvents: s.size.churn,
-		Counts: s.size.counts, Unstructured: s.size.json, Sustained: s.size.sustained, Informers: s.size.informers, Secrets: s.size.secrets, ConfigMaps: s.size.configMaps, Night: s.size.night, Deaf: s.size.deaf,
+		Counts: s.size.counts, Unstructured: s.size.json, Sustained: s.size.sustained, Informers: s.size.informers, Busy: s.size.busy, Secrets: s.size.secrets, ConfigMaps: s.size.configMaps, Night: s.size.night, Deaf: s.size.deaf,
 		Took: time.Since(start),
 	}
 	text, err := page.Markdown()
@@ -89,7 +92,7 @@ func (s *session) writeResults(ctx context.Context, path string) error {
 
 // names returns the names of all measurements.
 func (s *session) names() []string {
-	out := []string{"churn", "programs"}
+	out := []string{"churn", "programs", busyName}
 	for _, stage := range s.size.stages() {
 		for _, j := range stage.jobs(server.Address{}) {
 			out = append(out, j.name)

@@ -55,6 +55,10 @@ type Config struct {
 	Transform Transform
 	// Way is how the informers of ClientGo and Through are made; empty means by a factory.
 	Way Way
+	// Paged makes Tidings use paged lists. client-go does so with KUBE_FEATURE_WatchListClient=false.
+	Paged bool
+	// Rest is the configuration of both engines' clients, if it is set; Server does not count then.
+	Rest *rest.Config `json:"-"`
 	// Dial opens the connections, if it is set.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error) `json:"-"`
 }
@@ -62,6 +66,9 @@ type Config struct {
 // rest returns the configuration of both engines' clients. There is no rate limit, so that many
 // informers do not wait for each other.
 func (c Config) rest() *rest.Config {
+	if c.Rest != nil {
+		return rest.CopyConfig(c.Rest)
+	}
 	out := &rest.Config{Host: c.Server.Host, Dial: c.Dial, QPS: -1}
 	out.TLSClientConfig.CAData = c.Server.CA
 	if c.Plain {

@@ -35,6 +35,7 @@ type Spec struct {
 	Queue    *Queue    `json:",omitempty"`
 	Program  *Program  `json:",omitempty"`
 	Distinct *Distinct `json:",omitempty"`
+	Busy     *Busy     `json:",omitempty"`
 	Deaf     *Deaf     `json:",omitempty"` // not for Run
 }
 
@@ -57,6 +58,8 @@ func (s Spec) Run(ctx context.Context) (Metrics, error) {
 		return s.Program.Run(ctx)
 	case s.Distinct != nil:
 		return s.Distinct.Run(ctx)
+	case s.Busy != nil:
+		return s.Busy.Run(ctx)
 	default:
 		return nil, errors.New("there is nothing to measure")
 	}

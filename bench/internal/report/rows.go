@@ -188,6 +188,15 @@ var operatorRows = []Row{
 		Target: 1, Absolute: true},
 }
 
+// busyRows are first syncs while all cores are busy.
+var busyRows = []Row{
+	{What: "time until the handlers have all objects", Metric: "busy: time", Unit: "s", Target: 1.1},
+	{What: "the same with paged lists", Metric: "busy paged: time", Unit: "s", Target: 1.1},
+	{What: "CPU of the program", Metric: "busy: CPU", Unit: "s"},
+	{What: "CPU of the program with paged lists", Metric: "busy paged: CPU", Unit: "s"},
+	{What: "our default beside our paged lists: time", Metric: "busy: time", Theirs: "busy paged: time", Beside: true, Unit: "s", Target: 1.1},
+}
+
 // deafRows are the rows of the two schedules of faults.
 var deafRows = []Row{
 	{What: "cut every minute: stale", Metric: "cut: deaf", Unit: "%"},
@@ -308,5 +317,5 @@ func batchRows() []Row {
 // allRows returns the rows of all tables.
 func allRows() []Row {
 	return slices.Concat(targetRows, moreRows, budgetRows(), warmRows(), latencyRows, collectorRows, readRows,
-		programRows, guardRows, operatorRows, deafRows, dayRows, corpusRows(), cacheRows(), ofPrograms(), batchRows())
+		programRows, guardRows, busyRows, operatorRows, deafRows, dayRows, corpusRows(), cacheRows(), ofPrograms(), batchRows())
 }
