@@ -150,20 +150,6 @@ func (f *factory) init(native *tidings.Factory, resync time.Duration, opts facto
 	return f
 }
 
-// newInformer returns an informer for a table row.
-func (f *factory) newInformer(row resourceType, resync time.Duration) (*informer, error) {
-	scope := tidings.Scope{Resource: row.resource, Labels: f.selectors.LabelSelector, Fields: f.selectors.FieldSelector}
-	if row.scope == namespaced {
-		scope.Namespaces = []string{f.opts.namespace}
-	}
-	inf := new(informer)
-	native, err := tidings.UnsharedInformer(f.native, scope, tidings.UnsharedOptions[tidings.Object]{OnError: inf.handleError})
-	if err != nil {
-		return nil, err
-	}
-	return inf, inf.init(native, row.goType.String(), row.description(), resync, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
-}
-
 // InformerFor returns the informer for obj's type, and calls newFunc to make it if there is none
 // yet; see NewSharedInformerFactory.
 func (f *factory) InformerFor(obj runtime.Object, newFunc internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {

@@ -27,10 +27,13 @@ type factoryOptions struct {
 	transform    cache.TransformFunc
 	informerName *cache.InformerName
 	native       tidings.Options
+	watches      *sharedWatches
 }
 
 func newFactoryOptions(options []Option) factoryOptions {
-	o := factoryOptions{tweak: func(*metav1.ListOptions) {}, resync: map[reflect.Type]time.Duration{}}
+	o := factoryOptions{
+		tweak: func(*metav1.ListOptions) {}, resync: map[reflect.Type]time.Duration{}, watches: new(sharedWatches),
+	}
 	for _, option := range options {
 		option(&o)
 	}

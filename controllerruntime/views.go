@@ -2,20 +2,15 @@ package tidingsruntime
 
 import (
 	"fmt"
-	"reflect"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/tidings/tidings"
 	"github.com/tidings/tidings/clientgo"
+	"github.com/tidings/tidings/internal/forms"
 )
 
 // OneWatch makes the forms of a kind that a program reads, structured, unstructured and metadata, share one watch and
@@ -89,90 +84,24 @@ func (is *informers) view(inf *informer) toolscache.SharedIndexInformer {
 }
 
 // conversion returns the function that makes the wanted objects from those that are held; nil if they are the same. ok
-// is false if it is impossible.
+// is false if it is impossible. In controller-runtime's caches, metadata has the kind of the object.
 func conversion(held, wanted informerInfo) (convert func(tidings.Object) (tidings.Object, error), ok bool) {
-	whole, builtin := reflect.TypeFor[*unstructured.Unstructured](), builtinType(held.kind)
-	switch {
-	case held.goType == wanted.goType:
-		return nil, true
-	case held.form == metadataOnly:
-		return nil, false
-	case wanted.form == metadataOnly:
-		return toMetadata(held.kind), true
-	case held.goType == builtin && wanted.goType == whole:
-		return toUnstructured(held.kind), true
-	case held.goType == whole && wanted.goType == builtin:
-		return toStructured(builtin), true
-	default: // a Go type lacks fields of a custom resource, or an object does not fit it
-		return nil, false
+	convert, ok = forms.Conversion(held.kind, held.goType, wanted.goType)
+	if convert != nil && wanted.form == metadataOnly {
+		return withKind(held.kind, convert), true
 	}
+	return convert, ok
 }
 
-// builtinType returns the type that k8s.io/api has for a kind; nil if there is none.
-func builtinType(kind schema.GroupVersionKind) reflect.Type {
-	obj, err := scheme.Scheme.New(kind)
-	if err != nil {
-		return nil
-	}
-	return reflect.TypeOf(obj)
-}
-
-// toMetadata returns a function that makes metadata as the server does.
-func toMetadata(kind schema.GroupVersionKind) func(tidings.Object) (tidings.Object, error) {
+// withKind returns a function that sets the kind of what convert makes.
+func withKind(
+	kind schema.GroupVersionKind, convert func(tidings.Object) (tidings.Object, error),
+) func(tidings.Object) (tidings.Object, error) {
 	return func(obj tidings.Object) (tidings.Object, error) {
-		var of metav1.Object = obj
-		if structured, ok := obj.(metav1.ObjectMetaAccessor); ok {
-			of = structured.GetObjectMeta()
+		made, err := convert(obj)
+		if err == nil {
+			made.GetObjectKind().SetGroupVersionKind(kind)
 		}
-		m := meta.AsPartialObjectMetadata(of)
-		m.SetGroupVersionKind(kind)
-		dropEmpty(&m.ObjectMeta)
-		return m, nil
-	}
-}
-
-// dropEmpty drops what no encoding of metadata has.
-func dropEmpty(m *metav1.ObjectMeta) {
-	if len(m.Labels) == 0 {
-		m.Labels = nil
-	}
-	if len(m.Annotations) == 0 {
-		m.Annotations = nil
-	}
-	if len(m.OwnerReferences) == 0 {
-		m.OwnerReferences = nil
-	}
-	if len(m.Finalizers) == 0 {
-		m.Finalizers = nil
-	}
-	if len(m.ManagedFields) == 0 {
-		m.ManagedFields = nil
-	}
-}
-
-// toUnstructured returns a function that makes unstructured objects from those of a built-in type.
-func toUnstructured(kind schema.GroupVersionKind) func(tidings.Object) (tidings.Object, error) {
-	return func(obj tidings.Object) (tidings.Object, error) {
-		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
-		if err != nil {
-			return nil, err
-		}
-		u := &unstructured.Unstructured{Object: content}
-		u.SetGroupVersionKind(kind)
-		return u, nil
-	}
-}
-
-// toStructured returns a function that makes objects of a built-in type, a pointer, from unstructured ones. Their kind
-// is empty, as in all structured objects.
-func toStructured(typ reflect.Type) func(tidings.Object) (tidings.Object, error) {
-	return func(obj tidings.Object) (tidings.Object, error) {
-		made := reflect.New(typ.Elem()).Interface().(tidings.Object)
-		content := obj.(*unstructured.Unstructured).Object
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, made); err != nil {
-			return nil, err
-		}
-		made.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
-		return made, nil
+		return made, err
 	}
 }
