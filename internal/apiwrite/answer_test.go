@@ -101,6 +101,61 @@ func TestObjects(t *testing.T) {
 	})
 }
 
+// TestNulls reads what has nulls where values can be.
+func TestNulls(t *testing.T) {
+	a := Parse("application/json", []byte(`{"kind":"Pod","spec":null,"metadata":{"name":"a","uid":"u","resourceVersion":"5",`+
+		`"deletionTimestamp":null,"deletionGracePeriodSeconds":null,"labels":null,"finalizers":null,"namespace":null}}`))
+	if !a.IsObject() {
+		t.Fatalf("not understood: %+v", a)
+	}
+	check(t, &a.Object, &metav1.ObjectMeta{Name: "a", UID: "u", ResourceVersion: "5"})
+	a = Parse("application/json", []byte(`{"kind":"PodList","metadata":{"resourceVersion":"7"},"items":null}`))
+	if !a.IsList || a.Version != "7" || len(a.Items) != 0 {
+		t.Errorf("an empty list: %+v", a)
+	}
+	a = Parse("application/json", []byte(`{"kind":"Status","metadata":null,"status":"Success","details":null}`))
+	if !a.IsStatus || a.UID != "" {
+		t.Errorf("a status: %+v", a)
+	}
+}
+
+// TestMetadataAlone reads objects that end with their metadata.
+func TestMetadataAlone(t *testing.T) {
+	only := &metav1.PartialObjectMetadata{ObjectMeta: randomPod(3).ObjectMeta}
+	only.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata"))
+	for media, encode := range encodings {
+		data, err := encode(only)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := Parse(media, data)
+		if !a.IsObject() {
+			t.Fatalf("%s: not understood: %q", media, data)
+		}
+		check(t, &a.Object, &only.ObjectMeta)
+	}
+}
+
+// TestNotUnderstood reads what is neither an object of the server, nor a status, nor a list.
+func TestNotUnderstood(t *testing.T) {
+	for _, text := range []string{
+		`{"kind":"Pod","metadata":{"name":"a"}}`, `{"kind":"Pod","metadata":{"uid":"u"}}`, `{"kind":"Pod"}`, `{}`, `[]`, ``, `"x"`,
+		`{"metadata":{"uid":"u","resourceVersion":"5"`, `{"kind":"Status","status":"Success"`, `{"items":[{}]`,
+	} {
+		for media := range encodings {
+			if a := Parse(media, []byte(text)); a.Understood() {
+				t.Errorf("%s as %s: %+v", text, media, a)
+			}
+		}
+	}
+	if a := Parse("application/json", []byte(`{"kind":"Status","details":7,"reason":7}`)); !a.IsStatus || a.UID != "" {
+		t.Errorf("a status without a status: %+v", a)
+	}
+	if a := Parse("application/json", []byte(`{"status":"Failure","reason":"R"}`)); !a.IsStatus || a.Reason != "R" {
+		t.Errorf("a status without a kind: %+v", a)
+	}
+}
+
 func TestLists(t *testing.T) {
 	list := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "77"}}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
@@ -219,6 +274,31 @@ func TestBody(t *testing.T) {
 				t.Errorf("%d calls", calls)
 			}
 		})
+	}
+}
+
+// TestCloseBeforeTheEnd closes bodies of which enough has been read, or not.
+func TestCloseBeforeTheEnd(t *testing.T) {
+	data, err := json.Marshal(randomPod(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for read, understood := range map[int]bool{0: false, 20: false, len(data) - 1: true} {
+		calls := 0
+		var body Body
+		body.Init(io.NopCloser(bytes.NewReader(data)), "application/json", receiver(func(a *Answer) {
+			if calls++; a.Understood() != understood {
+				t.Errorf("after %d bytes: understood: %v", read, a.Understood())
+			}
+		}))
+		if n, err := io.ReadFull(&body, make([]byte, read)); n != read || err != nil {
+			t.Fatal(n, err)
+		}
+		body.Close()
+		body.Close()
+		if calls != 1 {
+			t.Errorf("after %d bytes: %d calls", read, calls)
+		}
 	}
 }
 

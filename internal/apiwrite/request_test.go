@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -32,6 +33,10 @@ func TestRequests(t *testing.T) {
 		"DELETE /api/v1/namespaces/api/pods/v1":                {Resource: pods, Namespace: "api", Name: "v1"},
 		"DELETE /k8s/clusters/c-1/api/v1/namespaces/a/pods/b":  {Resource: pods, Namespace: "a", Name: "b"},
 		"POST /api/clusters/1/apis/batch/v1/namespaces/a/jobs": {Resource: jobs, Namespace: "a"},
+		"PUT /apis/batch/v9/namespaces/a/jobs/b":               {Resource: jobs, Namespace: "a", Name: "b"},
+		"PUT /apis/batch/v0beta1/namespaces/a/jobs/b":          {Resource: jobs, Namespace: "a", Name: "b"},
+		"PUT /apis/batch/v/namespaces/a/jobs/b":                {},
+		"PUT /apis/batch/vx/namespaces/a/jobs/b":               {},
 		"POST /apiserver/login":                                {},
 		"POST /oauth/token":                                    {},
 		"POST /apis":                                           {},
@@ -69,6 +74,43 @@ func TestReadOptionsKeepsTheBody(t *testing.T) {
 		}
 		if got, err := io.ReadAll(r.Body); string(got) != body || err != nil {
 			t.Errorf("%q %v", got, err)
+		}
+	}
+}
+
+// closed tells whether a body was closed.
+type closed struct {
+	io.Reader
+	closed *bool
+}
+
+func (c closed) Close() error {
+	*c.closed = true
+	return nil
+}
+
+// TestBodyName reads the names of objects that are sent.
+func TestBodyName(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"kind":"Pod","metadata":{"name":"a"}}`: "a", `{"kind":"Pod","metadata":{"generateName":"a-"}}`: "", `{`: "", ``: "",
+	} {
+		r, err := http.NewRequest(http.MethodPost, "http://s/api/v1/namespaces/a/pods", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		wasClosed := false
+		r.GetBody = func() (io.ReadCloser, error) { return closed{strings.NewReader(body), &wasClosed}, nil }
+		if got := BodyName(r); got != want || !wasClosed {
+			t.Errorf("%s: name %q, want %q; closed: %v", body, got, want, wasClosed)
+		}
+		for _, r.GetBody = range []func() (io.ReadCloser, error){
+			nil, func() (io.ReadCloser, error) { return nil, io.ErrUnexpectedEOF },
+			func() (io.ReadCloser, error) { return closed{iotest.ErrReader(io.ErrUnexpectedEOF), &wasClosed}, nil },
+		} {
+			if got := BodyName(r); got != "" {
+				t.Errorf("of a body that cannot be read again: %q", got)
+			}
 		}
 	}
 }
