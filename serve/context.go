@@ -21,3 +21,16 @@ func uploadOf(ctx context.Context) *upload {
 	u, _ := ctx.Value(uploadKey{}).(*upload)
 	return u
 }
+
+// patienceKey marks a forwarded request whose answer is waited for only while the API server can be reached.
+type patienceKey struct{}
+
+func withPatience(ctx context.Context, p *patience) context.Context {
+	return context.WithValue(ctx, patienceKey{}, p)
+}
+
+// patienceOf returns the patience with a forwarded request; nil if that is endless.
+func patienceOf(ctx context.Context) *patience {
+	p, _ := ctx.Value(patienceKey{}).(*patience)
+	return p
+}

@@ -32,6 +32,9 @@ type reviewer struct {
 	// hold keeps reviews of access waiting until it is closed; nil does not.
 	hold chan struct{}
 
+	// hangs returns what a read, not a watch, waits for before it is answered; nil is nothing.
+	hangs func(*http.Request) <-chan struct{}
+
 	access atomic.Int64 // reviews of access so far
 	proxy  *httputil.ReverseProxy
 }
@@ -60,6 +63,15 @@ func (v *reviewer) start(t testing.TB, s *tidingstest.Server) *rest.Config {
 const replicaUser = "replica"
 
 func (v *reviewer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if v.hangs != nil && r.Method == http.MethodGet && !r.URL.Query().Has("watch") {
+		if until := v.hangs(r); until != nil {
+			select {
+			case <-until:
+			case <-r.Context().Done():
+				return
+			}
+		}
+	}
 	switch {
 	case strings.HasSuffix(r.URL.Path, "/tokenreviews"):
 		var review authenticationv1.TokenReview

@@ -50,13 +50,17 @@ func newForwarder(options Options) (*forwarder, error) {
 		Transport: f,
 		ModifyResponse: func(response *http.Response) error {
 			uploadOf(response.Request.Context()).answered(response.Header)
-			return nil
+			return patienceOf(response.Request.Context()).answered()
 		},
 		FlushInterval: -1,
 		ErrorLog:      slog.NewLogLogger(options.Logger.Handler(), slog.LevelDebug),
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			options.Logger.DebugContext(r.Context(), "cannot forward", "path", r.URL.Path, "error", err)
 			uploadOf(r.Context()).answered(w.Header())
+			if patienceOf(r.Context()).isOver() {
+				writeError(w, r, errNotProved)
+				return
+			}
 			writeError(w, r, apierrors.NewTimeoutError("the API server cannot be reached", 1))
 		},
 	}

@@ -55,10 +55,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.inFlight.answered.limit(w, r, answer)
 	}
 	if forward {
-		s.inFlight.ofForwarded(r, info).limit(w, r, func() {
-			s.counts.forwarded.Add(1)
-			s.forwarder.forward(w, r, c)
-		})
+		s.inFlight.ofForwarded(r, info).limit(w, r, func() { s.forward(w, r, info, c) })
 	}
 }
 

@@ -32,7 +32,8 @@ func benchFixture(b *testing.B) (*fixture, []*corev1.Pod) {
 		pod.ResourceVersion = ""
 		f.Create(pod)
 	}
-	f.replicas = []*replica{startReplica(b, Options{Config: f.config, Resources: []string{"pods"}, WriteTimeout: time.Minute})}
+	o := Options{Config: f.config, Resources: []string{"pods"}, WriteTimeout: time.Minute}
+	f.replicas = []*replica{startReplica(b, o)}
 	return f, pods
 }
 
@@ -46,7 +47,8 @@ func benchClient(b *testing.B, config *rest.Config) *http.Client {
 	if err != nil {
 		b.Fatal(err)
 	}
-	rt, err := transport.HTTPWrappersForConfig(c, &http.Transport{TLSClientConfig: t, ForceAttemptHTTP2: true, DisableCompression: true})
+	plain := &http.Transport{TLSClientConfig: t, ForceAttemptHTTP2: true, DisableCompression: true}
+	rt, err := transport.HTTPWrappersForConfig(c, plain)
 	if err != nil {
 		b.Fatal(err)
 	}

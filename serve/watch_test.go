@@ -55,7 +55,8 @@ func TestSilentWatchStays(t *testing.T) {
 		f.synced(t)
 		r := f.replicas[0]
 		client := kubernetes.NewForConfigOrDie(with(r.config(as(f.config, "user"))))
-		w, err := client.CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{ResourceVersion: f.ResourceVersion()})
+		w, err := client.CoreV1().ConfigMaps("default").Watch(t.Context(),
+			metav1.ListOptions{ResourceVersion: f.ResourceVersion()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +84,8 @@ func TestEventComesWhole(t *testing.T) {
 		f.Create(configMap("x", "a"))
 		f.synced(t)
 		client := kubernetes.NewForConfigOrDie(with(f.replicas[0].config(as(f.config, "user"))))
-		w, err := client.CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{ResourceVersion: f.ResourceVersion()})
+		w, err := client.CoreV1().ConfigMaps("default").Watch(t.Context(),
+			metav1.ListOptions{ResourceVersion: f.ResourceVersion()})
 		if err != nil {
 			t.Fatal(err)
 		}
