@@ -50,3 +50,15 @@ func TestAcceptHeadersOfClients(t *testing.T) {
 		}
 	}
 }
+
+// TestAcceptsGzip compresses for those alone who say that they accept it.
+func TestAcceptsGzip(t *testing.T) {
+	for header, want := range map[string]bool{
+		"gzip": true, "deflate, gzip": true, "br,gzip ,zstd": true,
+		"": false, "identity": false, "gzip;q=0": false, "x-gzip": false,
+	} {
+		if got := acceptsGzip(header); got != want {
+			t.Errorf("%q: %t", header, got)
+		}
+	}
+}

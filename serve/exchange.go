@@ -136,7 +136,7 @@ func (x *exchange) write(size int, body func(io.Writer) error) error {
 	var w io.Writer = out
 	var z *gzip.Writer
 	x.w.Header().Set("Vary", "Accept-Encoding")
-	if size >= gzipFrom && strings.Contains(x.r.Header.Get("Accept-Encoding"), "gzip") {
+	if size >= gzipFrom && acceptsGzip(x.r.Header.Get("Accept-Encoding")) {
 		x.w.Header().Set("Content-Encoding", "gzip")
 		z = compressors.Get().(*gzip.Writer)
 		defer compressors.Put(z)
@@ -155,6 +155,17 @@ func (x *exchange) write(size int, body func(io.Writer) error) error {
 		x.w.Header().Del("Vary")
 	}
 	return err
+}
+
+// acceptsGzip reports whether a client accepts gzip without a weight. Like an API server, the replica does not compress
+// for any other.
+func acceptsGzip(header string) bool {
+	for encoding := range strings.SplitSeq(header, ",") {
+		if strings.TrimSpace(encoding) == "gzip" {
+			return true
+		}
+	}
+	return false
 }
 
 // starting starts the response with the first bytes. A client that does not read is cut.

@@ -3,6 +3,8 @@ package serve
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -116,6 +118,25 @@ func testCustomResources(t *testing.T, budget int64) {
 		_, err := client.List(t.Context(), cached)
 		return apierrors.IsNotFound(err)
 	})
+	eventually(t, func() bool { code, _ := answerTo(t, config, "/readyz", nil); return code == http.StatusOK })
+
+	f.AddCustomResource(tidingstest.CustomResource{Resource: widgets, Kind: "Gadget", ClusterScoped: true})
+	gadget := newWidget("g", widgets)
+	gadget.SetNamespace("")
+	gadget.SetKind("Gadget")
+	f.Create(gadget)
+	eventually(t, func() bool { _, err := r.resources[0].ready(); return err == nil })
+	before = r.counts.answered.Load()
+	code, text := answerTo(t, config, "/apis/example.com/v1/widgets?resourceVersion=0", nil)
+	if code != http.StatusOK || !strings.Contains(text, `"kind":"GadgetList"`) || !strings.Contains(text, `"name":"g"`) {
+		t.Errorf("%d %s", code, text)
+	}
+	if _, err := client.Get(t.Context(), "g", metav1.GetOptions{ResourceVersion: "0"}); err != nil {
+		t.Error(err)
+	}
+	if n := r.counts.answered.Load() - before; n != 2 {
+		t.Errorf("%d answers from memory after the resource came back", n)
+	}
 }
 
 // TestSlowWatcherIsCut has a client that does not read.

@@ -34,7 +34,7 @@ type resource struct {
 	saved      *savedFile // nil if nothing is saved
 	packs      bool       // whether the objects are kept packed
 
-	// found is set once the API server has the resource, and missing once it was looked for in vain.
+	// found is set while the API server has the resource, and missing once it was looked for in vain.
 	found   atomic.Pointer[foundResource]
 	missing atomic.Bool
 	// lossy is set once an object could not be decoded without losing something; only its own
@@ -53,21 +53,31 @@ type foundResource struct {
 // rediscoverInterval is how often a resource that does not exist is looked for.
 const rediscoverInterval = 5 * time.Second
 
-// run looks for the resource and keeps it current until ctx ends.
+// run looks for the resource and keeps it current until ctx ends. One that is removed is looked for again: it may come
+// back with another kind, scope or version.
 func (r *resource) run(ctx context.Context, d discovery.DiscoveryInterface, client *source.Client) {
 	for ctx.Err() == nil {
 		found, err := discover(ctx, d, r.name)
 		if err == nil {
-			r.follow(ctx, found, client)
+			err = r.follow(ctx, found, client)
+		}
+		if ctx.Err() != nil {
 			return
 		}
 		r.missing.Store(true)
+		r.found.Store(nil)
+		if r.saved != nil && apierrors.IsNotFound(err) {
+			r.saved.discard(ctx)
+		}
 		r.logger.InfoContext(ctx, "its requests are forwarded until it exists", "resource", r.name, "error", err)
 		pause(ctx, rediscoverInterval)
 	}
 }
 
-func (r *resource) follow(ctx context.Context, found *foundResource, client *source.Client) {
+// follow keeps the resource current until ctx ends or the API server no longer has it, and returns why it ended.
+func (r *resource) follow(ctx context.Context, found *foundResource, client *source.Client) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	scope := source.Scope{Resource: found.GroupVersionResource, Kind: found.GroupVersionKind()}
 	src, err := source.NewRaw(client, scope, found.BuiltIn)
 	if err == nil && r.packs {
@@ -80,7 +90,12 @@ func (r *resource) follow(ctx context.Context, found *foundResource, client *sou
 		found.source, found.fresh = src, newFreshness(ctx, r.collection, src)
 		options := reflector.Options[*source.Raw]{
 			Source: src, Sink: r.collection, Previous: r.collection.held, Resource: found.GroupVersionResource, Name: r.name, Logger: r.logger,
-			OnError: r.noteError,
+			OnError: func(err *reflector.Error) {
+				if apierrors.IsNotFound(err) {
+					r.collection.remove()
+					cancel(err)
+				}
+			},
 		}
 		var h intake.Holder[*source.Raw] = newHolder(r.collection)
 		if r.saved != nil {
@@ -91,14 +106,15 @@ func (r *resource) follow(ctx context.Context, found *foundResource, client *sou
 	}
 	if err != nil {
 		r.logger.ErrorContext(ctx, "cannot be served", "resource", r.name, "error", err)
-		return
+		<-ctx.Done() // the next try would fail, too
+		return err
 	}
 	found.fresh.relist = func(cause error) {
 		if found.reflector.Phase() == reflector.Watching { // otherwise it is finding out by itself
 			found.reflector.Relist(cause)
 		}
 	}
-	r.collection.topics.follow(&found.ResourceType)
+	r.collection.follow(&found.ResourceType)
 	r.found.Store(found)
 	found.fresh.asking.Go(func() { found.fresh.checkOften(ctx, r.checkInterval) })
 	if r.saved != nil {
@@ -106,13 +122,7 @@ func (r *resource) follow(ctx context.Context, found *foundResource, client *sou
 	}
 	_ = found.reflector.Run(ctx) // returns only why ctx ended
 	found.fresh.asking.Wait()
-}
-
-// noteError closes the collection of a resource that was removed.
-func (r *resource) noteError(err *reflector.Error) {
-	if apierrors.IsNotFound(err) {
-		r.collection.remove()
-	}
+	return context.Cause(ctx)
 }
 
 // ready returns what is known about the resource, or why its requests have to be forwarded.

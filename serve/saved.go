@@ -78,6 +78,13 @@ func (f *savedFile) save(c *collection, t *protocol.ResourceType) error {
 	})
 }
 
+// discard removes the file: its objects were removed together with their resource.
+func (f *savedFile) discard(ctx context.Context) {
+	if err := os.Remove(f.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		f.logger.WarnContext(ctx, "objects of a removed resource stay saved", "error", err)
+	}
+}
+
 // keep saves the objects until ctx ends, and then once more.
 func (f *savedFile) keep(ctx context.Context, c *collection, t *protocol.ResourceType) {
 	tick := time.NewTicker(f.every)

@@ -36,9 +36,11 @@ const topicField = "spec.nodeName"
 var pods = corev1.SchemeGroupVersion.WithResource("pods")
 
 // follow is called before the first change.
-func (t *topics) follow(r *protocol.ResourceType) {
+func (c *collection) follow(r *protocol.ResourceType) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if r.BuiltIn && r.GroupVersionResource == pods {
-		t.resource = r
+		c.topics.resource = r
 	}
 }
 
