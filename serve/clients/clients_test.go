@@ -136,6 +136,7 @@ func TestClients(t *testing.T) {
 	t.Run("client-go without WatchList", func(t *testing.T) { w.clientGo(t, "false") })
 	t.Run("controller-runtime", w.controllerRuntime)
 	t.Run("kubectl", w.kubectl)
+	t.Run("Python", w.python)
 	if n := w.answered(); n == 0 {
 		t.Errorf("%d answers from memory", n)
 	}
