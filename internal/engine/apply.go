@@ -241,6 +241,7 @@ func (a *applying[T]) put(d *object.Delta[T]) (old store.Held[T], existed bool) 
 	return a.txn.Put(d.Key, d.Object)
 }
 
+// delete is delta for a deletion. It is recorded even if the store has no such object: an older state of it may follow.
 func (a *applying[T]) delete(d object.Delta[T], notes []object.Delta[T]) []object.Delta[T] {
 	version := d.Object.GetResourceVersion()
 	a.deletions.record(d.Key, version)

@@ -33,6 +33,8 @@ func (inf *Informer[T]) SetNamespaces(ctx context.Context, namespaces []string) 
 	return nil
 }
 
+// changeNamespaces changes the parts to those of the namespaces, and returns the parts to wait for. All of it happens
+// under both locks, so that no snapshot and no handler sees half of the change.
 func (inf *Informer[T]) changeNamespaces(namespaces []string) (gone []*part[T], err error) {
 	inf.apply.Lock()
 	defer inf.unlockApply()

@@ -62,6 +62,7 @@ func (inf *Informer[T]) newParts(namespaces []string) ([]*part[T], error) {
 	return parts, nil
 }
 
+// newPart makes the part of a namespace. Nothing runs yet, so that it can be dropped if another one cannot be made.
 func (inf *Informer[T]) newPart(namespace string) (*part[T], error) {
 	src, err := inf.cfg.NewSource(namespace)
 	if err != nil {

@@ -67,7 +67,7 @@ func (p *Insertion) intoLeaf(txn uint64, it Item) (left, right *Node) {
 		n.items = inserted(n.items, at.i, it)
 		n.size++
 		return n, nil
-	case p.edge == p.depth:
+	case p.edge == p.depth: // splitting it would leave it half full for good: keys that arrive in order do not come back
 		return n, newLeaf(txn, []Item{it})
 	default:
 		ls, rs := split(n.items, at.i, it)
@@ -91,7 +91,7 @@ func (p *Insertion) intoBranch(txn uint64, l, r *Node) (left, right *Node) {
 		n.children = inserted(n.children, at.i+1, c)
 		return n, nil
 	case p.edge >= p.depth:
-		n.size -= c.node.size
+		n.size -= c.node.size // which the new branch has
 		return n, newBranch(txn, []child{c})
 	default:
 		ls, rs := split(n.children, at.i+1, c)

@@ -58,7 +58,7 @@ func (d *patchBuilder) message(dst []byte, m *message, base, data []byte, depth 
 			if is, run, data = d.splitRun(data, is); is == 0 {
 				break
 			}
-			if bytes.HasPrefix(base, run.fields) {
+			if bytes.HasPrefix(base, run.fields) { // most runs: the base's need not be parsed
 				if next := patch.Number(base[len(run.fields):]); next != last {
 					if !d.fieldOf(m, last).isSelfContained(run.fields) {
 						d.failed = true

@@ -176,7 +176,7 @@ func (d *decoder) entry(r *patch.Reader, m *message, number int32, whole unsafe.
 	case action == patch.Drop:
 		f.clear(p)
 		return nil
-	case action == patch.Set:
+	case action == patch.Set: // decoding a field merges it into what is there
 		f.clear(p)
 		return d.message(m, whole, nil, r.Fields(number))
 	case f.op == skipOp: // an unknown field can only be Set
@@ -287,7 +287,7 @@ func (d *decoder) patchedList(r *patch.Reader, f *field, slice *header) error {
 func (d *decoder) copyList(f *field, slice *header, n int) error {
 	old := *slice
 	copied := min(n, old.len)
-	d.allowance += copied * int(f.size)
+	d.allowance += copied * int(f.size) // copies of the base's memory are free: see patchRoom
 	if array := f.arrayOf(n); copied == n && array != nil {
 		d.spend(n * int(f.size))
 		*slice = header{cloneValue(array, old.data), n, n}
