@@ -13,9 +13,9 @@ import (
 	"testing/iotest"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/apimachinery/pkg/types"
@@ -212,25 +212,58 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
-// TestOptions encodes options as clients do.
+// TestOptions encodes options as clients do, alone and in an eviction.
 func TestOptions(t *testing.T) {
-	codecs := serializer.NewCodecFactory(scheme.Scheme)
-	zero := int64(0)
-	for _, options := range []metav1.DeleteOptions{{}, {DryRun: []string{"All"}}, {GracePeriodSeconds: &zero}} {
-		options.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("DeleteOptions"))
-		for _, info := range codecs.SupportedMediaTypes() {
-			if info.MediaType == "application/yaml" {
-				continue
-			}
-			data, err := runtime.Encode(codecs.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion), &options)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := parseOptions(info.MediaType, data)
-			if want := (Options{DryRun: options.DryRun != nil, Force: options.GracePeriodSeconds != nil}); got != want {
-				t.Errorf("%s: got %+v, want %+v", info.MediaType, got, want)
+	zero, thirty := int64(0), int64(30)
+	for _, options := range []metav1.DeleteOptions{
+		{}, {DryRun: []string{"All"}}, {GracePeriodSeconds: &zero}, {GracePeriodSeconds: &thirty},
+		{DryRun: []string{"All"}, GracePeriodSeconds: &zero, Preconditions: metav1.NewUIDPreconditions("u")},
+	} {
+		want := Options{
+			DryRun: options.DryRun != nil, Force: options.GracePeriodSeconds != nil && *options.GracePeriodSeconds == 0,
+		}
+		eviction := &policyv1.Eviction{
+			ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "b", Labels: map[string]string{"a": "b"}}, DeleteOptions: &options,
+		}
+		eviction.SetGroupVersionKind(policyv1.SchemeGroupVersion.WithKind("Eviction"))
+		alone := options.DeepCopy()
+		alone.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("DeleteOptions"))
+		for media, encode := range encodings {
+			for _, sent := range []runtime.Object{alone, eviction} {
+				data, err := encode(sent)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := parseOptions(media, data); got != want {
+					t.Errorf("%T in %s: got %+v, want %+v", sent, media, got, want)
+				}
 			}
 		}
+	}
+	none := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+	none.SetGroupVersionKind(policyv1.SchemeGroupVersion.WithKind("Eviction"))
+	for media, encode := range encodings {
+		data, err := encode(none)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := parseOptions(media, data); got != (Options{}) {
+			t.Errorf("an eviction without options in %s: %+v", media, got)
+		}
+		if got := parseOptions(media, data[:3]); got != (Options{}) {
+			t.Errorf("what is no message in %s: %+v", media, got)
+		}
+	}
+}
+
+// TestLabelsAnywhere reads labels that are first, last, or have other fields between them.
+func TestLabelsAnywhere(t *testing.T) {
+	one, two := "\x5a\x06\x0a\x01a\x12\x01x", "\x5a\x06\x0a\x01b\x12\x01y" // fields 11
+	rest := "\x2a\x01u\x32\x015"                                           // uid and version
+	for _, text := range []string{one + two + rest, rest + one + two, one + rest + two} {
+		var o Object
+		metadataMessage([]byte(text), &o)
+		check(t, &o, &metav1.ObjectMeta{UID: "u", ResourceVersion: "5", Labels: map[string]string{"a": "x", "b": "y"}})
 	}
 }
 
@@ -268,6 +301,9 @@ func TestBody(t *testing.T) {
 				if read += n; err != nil {
 					break
 				}
+			}
+			if calls != 1 {
+				t.Errorf("%d calls before the body is closed", calls)
 			}
 			body.Close()
 			if calls != 1 {

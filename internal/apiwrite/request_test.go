@@ -55,6 +55,67 @@ func TestRequests(t *testing.T) {
 	}
 }
 
+// TestKindsOfRequests says of each kind of request what it is.
+func TestKindsOfRequests(t *testing.T) {
+	for call, want := range map[string]string{
+		"POST /api/v1/namespaces/a/pods":            "create",
+		"POST /api/v1/namespaces/a/pods/b/eviction": "eviction",
+		"POST /api/v1/namespaces/a/pods/b/binding":  "",
+		"PUT /api/v1/namespaces/a/pods/b/eviction":  "",
+		"PUT /api/v1/namespaces/a/pods/b":           "",
+		"PATCH /api/v1/namespaces/a/pods/b":         "",
+		"DELETE /api/v1/namespaces/a/pods/b":        "delete",
+		"DELETE /api/v1/namespaces/a/pods":          "collection",
+	} {
+		method, url, _ := strings.Cut(call, " ")
+		r, ok := ParseRequest(httptest.NewRequest(method, url, nil))
+		got := map[string]bool{
+			"create": r.IsCreate(), "eviction": r.IsEviction(), "delete": r.IsDelete(), "collection": r.IsDeleteCollection(),
+		}
+		for kind, is := range got {
+			if !ok || is != (kind == want) {
+				t.Errorf("%s: %v, want %q", call, got, want)
+			}
+		}
+	}
+}
+
+// TestBodyThatCannotBeRead ends a request, unless it can be read again, when that is tried again.
+func TestBodyThatCannotBeRead(t *testing.T) {
+	broken := io.NopCloser(iotest.ErrReader(io.ErrUnexpectedEOF))
+	r, err := http.NewRequest(http.MethodDelete, "http://s/api/v1/namespaces/a", broken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, options, err := ReadOptions(r); err != io.ErrUnexpectedEOF || got != r || options != (Options{}) {
+		t.Errorf("a body that is broken: %v, %+v, %v", got, options, err)
+	}
+	r.GetBody = func() (io.ReadCloser, error) { return nil, io.ErrClosedPipe }
+	if _, _, err := ReadOptions(r); err != io.ErrClosedPipe {
+		t.Errorf("a body that cannot be had again: %v", err)
+	}
+	r.Body, r.GetBody = http.NoBody, nil
+	if got, options, err := ReadOptions(r); err != nil || got != r || options != (Options{}) {
+		t.Errorf("no body: %v, %+v, %v", got, options, err)
+	}
+}
+
+// TestLongBodies keeps what follows the beginning that is looked at.
+func TestLongBodies(t *testing.T) {
+	body := `{"dryRun":["All"]}` + strings.Repeat(" ", maxOptions)
+	once, err := http.NewRequest(http.MethodDelete, "http://s/api/v1/namespaces/a", io.NopCloser(strings.NewReader(body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, options, err := ReadOptions(once)
+	if err != nil || !options.DryRun {
+		t.Errorf("%+v %v", options, err)
+	}
+	if got, err := io.ReadAll(r.Body); string(got) != body || err != nil {
+		t.Errorf("%d bytes, want %d; %v", len(got), len(body), err)
+	}
+}
+
 func TestParseRequestAllocatesNothing(t *testing.T) {
 	r := httptest.NewRequest(http.MethodPut, "/apis/batch/v1/namespaces/a/jobs/b/status", nil)
 	if n := testing.AllocsPerRun(100, func() { ParseRequest(r) }); n > 0 {
