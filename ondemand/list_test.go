@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -153,6 +154,46 @@ func TestBodiesAreKeptForTenMinutes(t *testing.T) {
 			if got, want := server.Count(tidingstest.Get), 1+i/2; got != want {
 				t.Errorf("after %v: %d requests, want %d", pause, got, want)
 			}
+		}
+	})
+}
+
+// TestEightRequestsAtOnce is the default: the ninth request waits.
+func TestEightRequestsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, inf := withSecrets(t, 9)
+		server.InjectAlways(tidingstest.Get, tidingstest.Fault{Delay: time.Second})
+		all := slices.Collect(inf.Metadata().Lister().All())
+		for n, want := range []time.Duration{8: time.Second, 9: 2 * time.Second} {
+			if want == 0 {
+				continue
+			}
+			begun := time.Now()
+			if _, err := inf.Bodies(t.Context(), slices.Values(all[:n])); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(begun); took != want {
+				t.Errorf("%d requests took %v, want %v", n, took, want)
+			}
+			time.Sleep(time.Hour) // what was read is dropped
+		}
+	})
+}
+
+// TestNobodyJoinsACanceledRequest reads again after the only reader of a request has given up.
+func TestNobodyJoinsACanceledRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, inf := withSecrets(t, 1)
+		server.Inject(tidingstest.Get, tidingstest.Fault{Delay: time.Hour})
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := inf.Get(short, keyOf("000")); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		begun := time.Now()
+		mustGet(t, inf, "000", "v0")
+		if took := time.Since(begun); took != 0 || server.Count(tidingstest.Get) != 2 {
+			t.Errorf("took %v, %d requests", took, server.Count(tidingstest.Get))
 		}
 	})
 }

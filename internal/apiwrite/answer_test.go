@@ -140,7 +140,8 @@ func TestMetadataAlone(t *testing.T) {
 func TestNotUnderstood(t *testing.T) {
 	for _, text := range []string{
 		`{"kind":"Pod","metadata":{"name":"a"}}`, `{"kind":"Pod","metadata":{"uid":"u"}}`, `{"kind":"Pod"}`, `{}`, `[]`, ``, `"x"`,
-		`{"metadata":{"uid":"u","resourceVersion":"5"`, `{"kind":"Status","status":"Success"`, `{"items":[{}]`,
+		`{"metadata":{"uid":"u","resourceVersion":"5"`, `{"metadata":{"uid":"u","resourceVersion":"5","name":"}`,
+		`{"kind":"Status","status":"Success"`, `{"items":[{}]`,
 	} {
 		for media := range encodings {
 			if a := Parse(media, []byte(text)); a.Understood() {
