@@ -66,7 +66,11 @@ const (
 // buffers has buffers for the beginnings of answers.
 var buffers = sync.Pool{New: func() any { return &buffer{data: make([]byte, 0, 8<<10)} }}
 
-type buffer struct{ data []byte }
+// buffer is what is held of an answer, and what it says.
+type buffer struct {
+	data   []byte
+	answer Answer
+}
 
 // Body passes on the body of an answer, and reads it on the way.
 type Body struct {
@@ -126,9 +130,10 @@ func (b *Body) take(data []byte, err error) {
 func (b *Body) finish(a Answer) {
 	held := b.buffer
 	b.buffer = nil
-	b.receiver.Finished(&a)
+	held.answer = a // which would be allocated, if the receiver got a pointer to the parameter
+	b.receiver.Finished(&held.answer)
 	if cap(held.data) <= usualHeld {
-		held.data = held.data[:0]
+		held.data, held.answer = held.data[:0], Answer{}
 		buffers.Put(held)
 	}
 }
