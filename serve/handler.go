@@ -107,6 +107,9 @@ func isTooLarge(err error) bool {
 	return apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
 }
 
+// partialList is the kind of a list of metadata.
+const partialList = "PartialObjectMetadataList"
+
 // known are the parameters of a query that can be answered.
 var known = map[string]bool{
 	"watch": true, "allowWatchBookmarks": true, "resourceVersion": true, "resourceVersionMatch": true, "limit": true, "continue": true,
@@ -143,10 +146,19 @@ func (s *Server) exchange(w http.ResponseWriter, r *http.Request, info *request.
 			return nil, errForward
 		}
 	}
+	if info.Verb == "watch" && query.Get("continue") != "" {
+		return nil, errForward // an error of the API server
+	}
+	if _, err := time.ParseDuration(query.Get("timeout")); err != nil && query.Has("timeout") {
+		return nil, errForward // as above
+	}
 	if single && query.Get("resourceVersion") == "" {
 		return nil, errForward // asking for the most recent version costs as much as the object
 	}
 	e, ok := negotiate(r.Header.Get("Accept"), &found.ResourceType, info.Verb == "watch")
+	if e.As == partialList && info.Verb != "list" {
+		return nil, errForward // as above
+	}
 	if !ok || res.lossy.Load() && (e.Partial || found.BuiltIn && e.Media != protocol.Protobuf) {
 		return nil, errForward
 	}
