@@ -144,7 +144,10 @@ func shapeOf(typ reflect.Type) *shape {
 	}
 	for i := range typ.NumField() {
 		if f := typ.Field(i); f.IsExported() {
-			s.exported = append(s.exported, field{uint64(i), f.Offset, f.Type.Size(), f.Type.Kind() == reflect.String, isPlain(f.Type)})
+			s.exported = append(s.exported, field{
+				index: uint64(i), offset: f.Offset, size: f.Type.Size(),
+				text: f.Type.Kind() == reflect.String, plain: isPlain(f.Type),
+			})
 		}
 	}
 	known, _ := shapes.LoadOrStore(typ, s)
