@@ -251,7 +251,7 @@ func rawVerbs(c rest.Interface) verbs {
 			}
 			return in(c.Put()).Name("a").SubResource("scale").Body(must(json.Marshal(s))).Do(ctx).Error()
 		},
-		"delete":     func(ctx context.Context) error { return in(c.Delete()).Name("a").Do(ctx).Error() },
+		"delete": func(ctx context.Context) error { return in(c.Delete()).Name("a").Do(ctx).Error() },
 		"collection": func(ctx context.Context) error {
 			return in(c.Delete()).Param("labelSelector", "app=x").Do(ctx).Error()
 		},
