@@ -44,6 +44,16 @@ func keyOf(name string) object.Key { return object.Key{Namespace: "default", Nam
 // start returns an informer over the server that has synced.
 func start[T object.Object](t testing.TB, server *tidingstest.Server, scope tidings.Scope, opts ondemand.Options) *ondemand.Informer[T] {
 	t.Helper()
+	inf := begin[T](t, server, scope, opts)
+	if err := inf.Metadata().WaitForSync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return inf
+}
+
+// begin is start without waiting for the sync.
+func begin[T object.Object](t testing.TB, server *tidingstest.Server, scope tidings.Scope, opts ondemand.Options) *ondemand.Informer[T] {
+	t.Helper()
 	factory, err := tidings.NewFactory(server.Config(), tidings.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +70,7 @@ func start[T object.Object](t testing.TB, server *tidingstest.Server, scope tidi
 		}
 		factory.Client().CloseIdleConnections()
 	})
-	if err := errors.Join(factory.Start(ctx), inf.Metadata().WaitForSync(t.Context())); err != nil {
+	if err := factory.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
 	return inf
@@ -210,6 +220,29 @@ func TestStopEndsRequests(t *testing.T) {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 	})
+}
+
+// TestMetadataThatCannotBeDecoded: the object is there, and an error says so; others are read as ever.
+func TestMetadataThatCannotBeDecoded(t *testing.T) {
+	server := tidingstest.NewServer(t, tidingstest.ServerOptions{NoWatchList: true})
+	version := server.Create(secret("good", "v"))
+	server.InjectAlways(tidingstest.List, tidingstest.Fault{Answer: &tidingstest.Answer{Code: 200,
+		ContentType: "application/json", Body: fmt.Appendf(nil, `{"kind":"PartialObjectMetadataList",
+		"apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":%q},"items":[
+		{"metadata":{"namespace":"default","name":"bad","uid":"u","resourceVersion":"1","labels":7}},
+		{"metadata":{"namespace":"default","name":"good","uid":"v","resourceVersion":%q}}]}`, version, version)}})
+	inf := begin[*corev1.Secret](t, server, tidings.Scope{}, ondemand.Options{})
+	mustGet(t, inf, "good", "v")
+	_, err := inf.Get(t.Context(), keyOf("bad"))
+	if !errors.Is(err, tidings.ErrSkipped) || apierrors.IsNotFound(err) {
+		t.Errorf("of what cannot be decoded: %v", err)
+	}
+	if _, err := inf.Get(t.Context(), keyOf("none")); !apierrors.IsNotFound(err) {
+		t.Errorf("of what does not exist: %v", err)
+	}
+	if n := server.Count(tidingstest.Get); n != 1 {
+		t.Errorf("%d requests for bodies", n)
+	}
 }
 
 func TestServerAsksToWait(t *testing.T) {
