@@ -124,8 +124,11 @@ func (r *Reflector[T]) extendWatch(batch []event[T]) {
 		return
 	}
 	r.stream.brought(time.Now())
-	if last := &batch[len(batch)-1]; last.Type == source.Bookmark {
-		r.bookmarkRhythm.note(time.Now())
+	for i := range batch {
+		if batch[i].Type == source.Bookmark { // changes may have come right behind it
+			r.bookmarkRhythm.note(time.Now())
+			break
+		}
 	}
 	if r.bookmarkRhythm.longest > 0 {
 		r.stream.extend(r.watchTimeLeft())

@@ -31,6 +31,21 @@ func TestSilence(t *testing.T) {
 			4m30s watch "7"
 			4m30s add Added a@9 @9`,
 	}, {
+		name: "a bookmark counts if a change comes right behind it",
+		answers: []answer{
+			stream(got(initialEnd("5")), after(time.Minute, bookmark("6"), added("a@7")), after(time.Minute, bookmark("8"), added("b@9"))),
+			page("9", ""), stream(got(added("c@10"))),
+		},
+		want: `
+			0s watchlist ""
+			0s replace [] @5
+			1m0s add Added a@7 @7
+			2m0s add Added b@9 @9
+			4m30s error timeout in watching, attempt 1
+			4m30s list "" limit=1 token=""
+			4m30s watch "9"
+			4m30s add Added c@10 @10`,
+	}, {
 		name:    "if the server has changed meanwhile, it is listed",
 		answers: []answer{stream(minutely...), page("8", ""), page("8", "", "a@8"), stream(got(added("b@9")))},
 		want: `
