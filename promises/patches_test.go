@@ -89,7 +89,7 @@ func TestChangesOfFoldedObjectsFold(t *testing.T) {
 			w.server.Update(pods[10*i+5])
 		}
 		synctest.Wait()
-		if after := inf.Status().Memory; after.Open > 5 { // a few may resemble no other
+		if after := inf.Status().Memory; after.Open > 45 { // the more room there is, the fewer of the 60 fold at once
 			t.Errorf("%+v, before the changes %+v", after, before)
 		}
 		if err := f.Shutdown(t.Context()); err != nil {
