@@ -2,16 +2,13 @@ package source_test
 
 import (
 	"context"
-	"slices"
 	"testing"
 	"testing/synctest"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/tidings/tidings/internal/wire/wiretest"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
 	"github.com/tidings/tidings/tidingstest"
@@ -23,40 +20,9 @@ var (
 )
 
 // Widget is a custom resource with a Go type.
-type Widget struct {
-	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata"`
-	Spec              struct {
-		Size  int64    `json:"size"`
-		Parts []string `json:"parts"`
-	} `json:"spec"`
-}
+type Widget = wiretest.Widget
 
-func (w *Widget) DeepCopyObject() runtime.Object {
-	c := *w
-	w.ObjectMeta.DeepCopyInto(&c.ObjectMeta)
-	c.Spec.Parts = slices.Clone(w.Spec.Parts)
-	return &c
-}
-
-func pod(namespace, name string) *corev1.Pod {
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace, Name: name, Labels: map[string]string{"app": name},
-			Annotations:   map[string]string{"note": "n", "other": "o"},
-			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "test", Operation: "Apply"}},
-		},
-		Spec: corev1.PodSpec{NodeName: "node", Containers: []corev1.Container{{Name: "c", Image: "i"}, {Name: "d", Image: "j"}}},
-	}
-}
-
-func widget(namespace, name string) *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "example.com/v1", "kind": "Widget",
-		"metadata": map[string]any{"namespace": namespace, "name": name},
-		"spec":     map[string]any{"size": int64(3), "parts": []any{"a", "b"}},
-	}}
-}
+var pod, widget = wiretest.SmallPod, wiretest.SmallWidget
 
 // bubble runs a test with a server in a synctest bubble.
 func bubble(t *testing.T, options tidingstest.ServerOptions, test func(t *testing.T, s *tidingstest.Server)) {

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/tidings/tidings/internal/wire/wiretest"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
 	"github.com/tidings/tidings/tidingstest"
@@ -90,7 +91,8 @@ func TestStrayWrites(t *testing.T) {
 				t.Fatalf("%s has the labels %v", o.Name, o.Labels)
 			}
 		}
-		if !slices.Equal(fields, []string{"metadata.labels"}) || typed.Stats().Corrupted != 1 || source.WireStats(typed).Corrupted != 1 {
+		if !slices.Equal(fields, []string{"metadata.labels"}) || typed.Stats().Corrupted != 1 ||
+			source.WireStats(typed).Corrupted != 1 {
 			t.Errorf("reported were %q, %+v", fields, typed.Stats())
 		}
 
@@ -132,7 +134,7 @@ func TestUnsharedPartsAreFreed(t *testing.T) {
 func checkFreed[T object.Object](t *testing.T, from source.ListerWatcher[T], n, removed int) {
 	t.Helper()
 	var objects []T
-	size := heapOf(func() {
+	size := wiretest.HeapOf(func() {
 		objects, _ = mustList(t, from, source.ListOptions[T]{NoSharing: true})
 		for _, o := range objects {
 			if len(o.GetManagedFields()) == 0 {
@@ -142,21 +144,6 @@ func checkFreed[T object.Object](t *testing.T, from source.ListerWatcher[T], n, 
 		}
 	})
 	if each := int(size) / n; len(objects) != n || each > removed/2 {
-		t.Errorf("%T: %d objects take %d bytes each after %d were removed from each", *new(T), len(objects), each, removed)
+		t.Errorf("%T: %d objects take %d bytes each, %d were removed from each", *new(T), len(objects), each, removed)
 	}
-}
-
-// heapOf returns by how many bytes f makes the heap grow.
-func heapOf(f func()) int64 {
-	before := liveHeap()
-	f()
-	return liveHeap() - before
-}
-
-func liveHeap() int64 {
-	runtime.GC()
-	runtime.GC()
-	var stats runtime.MemStats
-	runtime.ReadMemStats(&stats)
-	return int64(stats.HeapAlloc)
 }

@@ -43,14 +43,14 @@ func TestSharerShares(t *testing.T) {
 func checkSharer[T object.Object](t *testing.T, objects []T, most float64) {
 	t.Helper()
 	copies := make([]T, len(objects))
-	apart := heapOf(func() {
+	apart := wiretest.HeapOf(func() {
 		for i, o := range objects {
 			copies[i] = o.DeepCopyObject().(T)
 		}
 	})
 	var s codec.Sharer[T]
 	shared := make([]T, len(objects))
-	together := heapOf(func() {
+	together := wiretest.HeapOf(func() {
 		for i, o := range copies {
 			shared[i] = s.Share(o, *new(T))
 		}
@@ -65,21 +65,6 @@ func checkSharer[T object.Object](t *testing.T, objects []T, most float64) {
 	}
 	runtime.KeepAlive(copies)
 	runtime.KeepAlive(&s)
-}
-
-// heapOf returns by how many bytes f makes the heap grow.
-func heapOf(f func()) int64 {
-	before := liveHeap()
-	f()
-	return liveHeap() - before
-}
-
-func liveHeap() int64 {
-	runtime.GC()
-	runtime.GC()
-	var stats runtime.MemStats
-	runtime.ReadMemStats(&stats)
-	return int64(stats.HeapAlloc)
 }
 
 // TestSharerReusesThePreviousState, even if it cannot share with other objects.

@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
 
+	"github.com/tidings/tidings/internal/wire/wiretest"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
 )
@@ -42,13 +42,13 @@ func TestTransformedObjectsShareEqualParts(t *testing.T) {
 					if err := inf.SetTransform(func(o settings) (settings, error) { return transform(o), nil }); err != nil {
 						t.Fatal(err)
 					}
-					before := liveHeap()
+					before := wiretest.LiveHeap()
 					if err := inf.Start(t.Context()); err != nil {
 						t.Fatal(err)
 					}
 					defer func() { inf.Halt(nil); <-inf.done }()
 					synctest.Wait()
-					if got := liveHeap() - before; got > n*int64(len(text))/2 {
+					if got := wiretest.LiveHeap() - before; got > n*int64(len(text))/2 {
 						t.Errorf("%d objects take %d bytes, more than half of what they have in common or what was removed", n, got)
 					}
 					snap := inf.store.Snapshot()
@@ -90,14 +90,6 @@ func (m *making) List(_ context.Context, _ source.ListOptions[settings], each fu
 
 func (m *making) Watch(ctx context.Context, opts source.WatchOptions[settings]) (source.Stream[settings], error) {
 	return quiet{ctx}, nil
-}
-
-func liveHeap() int64 {
-	runtime.GC()
-	runtime.GC()
-	var stats runtime.MemStats
-	runtime.ReadMemStats(&stats)
-	return int64(stats.HeapAlloc)
 }
 
 // TestChangeOfATransformedObject shares what is equal in the state that the store holds.
