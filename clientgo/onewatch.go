@@ -24,9 +24,9 @@ import (
 //
 // The form of a resource that is asked for first is held, by the factory that is asked, with its options. Objects of
 // other forms are made when they are read or handed to a handler, which takes CPU each time, unless somebody holds what
-// was made before. Informers share what has the same API server, namespace and selectors. Nothing is made from metadata,
-// and structured and unstructured objects are made from each other for the types of k8s.io/api only: a form that cannot
-// be made has a watch of its own. So have informers with a transform, and those of factories over a client.
+// was made before. Informers share what has the same API server, namespace and selectors. Nothing is made from
+// metadata, and structured and unstructured objects are made from each other for the types of k8s.io/api only: a form
+// that cannot be made has a watch of its own. So have informers with a transform, and those of factories over a client.
 //
 // The watch ends when all informers over it have ended; one that is never run keeps it. It panics for a factory that is
 // not one of NewSharedInformerFactory, NewDynamicSharedInformerFactory or NewMetadataSharedInformerFactory.
@@ -43,8 +43,8 @@ func (f *factory) sharedWatches() *sharedWatches { return f.opts.watches }
 
 func (f *resourceFactory) sharedWatches() *sharedWatches { return f.base.opts.watches }
 
-// sharedWatches are the watches that one or several factories share. The lock is held while an informer is made, so that
-// two that are asked for at once share a watch.
+// sharedWatches are the watches that one or several factories share. The lock is held while an informer is made, so
+// that two that are asked for at once share a watch.
 type sharedWatches struct {
 	mu  sync.Mutex
 	all []sharedWatch

@@ -70,7 +70,9 @@ func done[T any](_ T, err error) error { return err }
 
 func typedVerbs(c typed.DeploymentInterface) verbs {
 	return verbs{
-		"create":   func(ctx context.Context) error { return done(c.Create(ctx, deployment("new"), metav1.CreateOptions{})) },
+		"create": func(ctx context.Context) error {
+			return done(c.Create(ctx, deployment("new"), metav1.CreateOptions{}))
+		},
 		"generate": func(ctx context.Context) error { return done(c.Create(ctx, generated(), metav1.CreateOptions{})) },
 		"update": func(ctx context.Context) error {
 			d := must(c.Get(ctx, "a", metav1.GetOptions{}))
@@ -93,8 +95,10 @@ func typedVerbs(c typed.DeploymentInterface) verbs {
 			s.Spec.Replicas = 5
 			return done(c.UpdateScale(ctx, "a", s, metav1.UpdateOptions{}))
 		},
-		"delete":     func(ctx context.Context) error { return c.Delete(ctx, "a", metav1.DeleteOptions{}) },
-		"collection": func(ctx context.Context) error { return c.DeleteCollection(ctx, metav1.DeleteOptions{}, byLabel) },
+		"delete": func(ctx context.Context) error { return c.Delete(ctx, "a", metav1.DeleteOptions{}) },
+		"collection": func(ctx context.Context) error {
+			return c.DeleteCollection(ctx, metav1.DeleteOptions{}, byLabel)
+		},
 		"foreground": func(ctx context.Context) error {
 			foreground := metav1.DeletePropagationForeground
 			return c.Delete(ctx, "a", metav1.DeleteOptions{PropagationPolicy: &foreground})
@@ -161,8 +165,10 @@ func dynamicVerbs(c dynamic.ResourceInterface) verbs {
 		"scale": func(ctx context.Context) error {
 			return done(c.Patch(ctx, "a", types.MergePatchType, scalePatch, metav1.PatchOptions{}, "scale"))
 		},
-		"delete":     func(ctx context.Context) error { return c.Delete(ctx, "a", metav1.DeleteOptions{}) },
-		"collection": func(ctx context.Context) error { return c.DeleteCollection(ctx, metav1.DeleteOptions{}, byLabel) },
+		"delete": func(ctx context.Context) error { return c.Delete(ctx, "a", metav1.DeleteOptions{}) },
+		"collection": func(ctx context.Context) error {
+			return c.DeleteCollection(ctx, metav1.DeleteOptions{}, byLabel)
+		},
 		"finalizer": func(ctx context.Context) error {
 			return done(c.Patch(ctx, "dying", types.MergePatchType, finalPatch, metav1.PatchOptions{}))
 		},
@@ -187,8 +193,10 @@ func metadataVerbs(c metadata.ResourceInterface) verbs {
 		"status": func(ctx context.Context) error {
 			return done(c.Patch(ctx, "a", types.MergePatchType, statusPatch, metav1.PatchOptions{}, "status"))
 		},
-		"delete":     func(ctx context.Context) error { return c.Delete(ctx, "a", metav1.DeleteOptions{}) },
-		"collection": func(ctx context.Context) error { return c.DeleteCollection(ctx, metav1.DeleteOptions{}, byLabel) },
+		"delete": func(ctx context.Context) error { return c.Delete(ctx, "a", metav1.DeleteOptions{}) },
+		"collection": func(ctx context.Context) error {
+			return c.DeleteCollection(ctx, metav1.DeleteOptions{}, byLabel)
+		},
 		"finalizer": func(ctx context.Context) error {
 			return done(c.Patch(ctx, "dying", types.MergePatchType, finalPatch, metav1.PatchOptions{}))
 		},
@@ -216,7 +224,8 @@ func scaleVerbs(config *rest.Config) verbs {
 			return done(c.Patch(ctx, deployments, "a", types.MergePatchType, scalePatch, metav1.PatchOptions{}))
 		},
 		"dry run": func(ctx context.Context) error {
-			return done(c.Patch(ctx, deployments, "a", types.MergePatchType, scalePatch, metav1.PatchOptions{DryRun: dryRun}))
+			opts := metav1.PatchOptions{DryRun: dryRun}
+			return done(c.Patch(ctx, deployments, "a", types.MergePatchType, scalePatch, opts))
 		},
 	}
 }
@@ -247,7 +256,8 @@ func rawVerbs(c rest.Interface) verbs {
 		"scale": func(ctx context.Context) error {
 			s := autoscalingv1.Scale{
 				TypeMeta:   metav1.TypeMeta{APIVersion: "autoscaling/v1", Kind: "Scale"},
-				ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "default"}, Spec: autoscalingv1.ScaleSpec{Replicas: 5},
+				ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "default"},
+				Spec:       autoscalingv1.ScaleSpec{Replicas: 5},
 			}
 			return in(c.Put()).Name("a").SubResource("scale").Body(must(json.Marshal(s))).Do(ctx).Error()
 		},

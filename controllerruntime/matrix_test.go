@@ -139,7 +139,8 @@ func wholeVerbs(form string, of func(name string) client.Object) map[string]verb
 			return c.SubResource("scale").Update(ctx, of(name), client.WithSubResourceBody(scale))
 		},
 		"apply": func(ctx context.Context, c client.Client, name string) error {
-			var config runtime.ApplyConfiguration = appsapply.Deployment(name, "a").WithAnnotations(map[string]string{"a": "b"})
+			annotations := map[string]string{"a": "b"}
+			var config runtime.ApplyConfiguration = appsapply.Deployment(name, "a").WithAnnotations(annotations)
 			if u, ok := of(name).(*unstructured.Unstructured); ok {
 				u.SetAnnotations(map[string]string{"a": "b"})
 				config = client.ApplyConfigurationFromUnstructured(u)

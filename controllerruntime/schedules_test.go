@@ -73,7 +73,8 @@ type sharedForms struct {
 
 func newSchedule(t *testing.T, random *rand.Rand) *schedule {
 	s := &schedule{
-		world: newWorld(t, tidingstest.ServerOptions{NoWatchList: random.IntN(2) == 0}, "tidings, one watch"), random: random,
+		world:  newWorld(t, tidingstest.ServerOptions{NoWatchList: random.IntN(2) == 0}, "tidings, one watch"),
+		random: random,
 		states: map[string][]*corev1.Pod{}, forms: map[string]*formReplay{},
 	}
 	for range 5 {
@@ -275,7 +276,8 @@ func (s *schedule) checkEnd() {
 			}
 			for key, obj := range objects {
 				if version := truth[object.Key{Namespace: key.Namespace, Name: key.Name}]; obj.GetResourceVersion() != version {
-					s.Errorf("%s: the %s has %v at %s, the server at %s", form, what, key, obj.GetResourceVersion(), version)
+					held := obj.GetResourceVersion()
+					s.Errorf("%s: the %s has %v at %s, the server at %s", form, what, key, held, version)
 				}
 			}
 		}

@@ -42,7 +42,12 @@ func secret(name, value string) *corev1.Secret {
 func keyOf(name string) object.Key { return object.Key{Namespace: "default", Name: name} }
 
 // start returns an informer over the server that has synced.
-func start[T object.Object](t testing.TB, server *tidingstest.Server, scope tidings.Scope, opts ondemand.Options) *ondemand.Informer[T] {
+func start[T object.Object](
+	t testing.TB,
+	server *tidingstest.Server,
+	scope tidings.Scope,
+	opts ondemand.Options,
+) *ondemand.Informer[T] {
 	t.Helper()
 	inf := begin[T](t, server, scope, opts)
 	if err := inf.Metadata().WaitForSync(t.Context()); err != nil {
@@ -52,7 +57,12 @@ func start[T object.Object](t testing.TB, server *tidingstest.Server, scope tidi
 }
 
 // begin is start without waiting for the sync.
-func begin[T object.Object](t testing.TB, server *tidingstest.Server, scope tidings.Scope, opts ondemand.Options) *ondemand.Informer[T] {
+func begin[T object.Object](
+	t testing.TB,
+	server *tidingstest.Server,
+	scope tidings.Scope,
+	opts ondemand.Options,
+) *ondemand.Informer[T] {
 	t.Helper()
 	factory, err := tidings.NewFactory(server.Config(), tidings.Options{})
 	if err != nil {
@@ -109,7 +119,8 @@ func TestOneRequestForEachVersion(t *testing.T) {
 	if got := server.Count(tidingstest.Get); got != 21 {
 		t.Errorf("%d requests, want 21", got)
 	}
-	if _, err := inf.Get(t.Context(), keyOf("none")); !apierrors.IsNotFound(err) || server.Count(tidingstest.Get) != 21 {
+	if _, err := inf.Get(t.Context(), keyOf("none")); !apierrors.IsNotFound(err) ||
+		server.Count(tidingstest.Get) != 21 {
 		t.Errorf("absent: %v", err)
 	}
 }
@@ -134,7 +145,8 @@ func TestNewerThanMetadata(t *testing.T) {
 		server.Delete(secret("b", ""))
 		for range 2 { // the body is held although it is newer
 			o, err := inf.Read(t.Context(), keyOf("a"))
-			if err != nil || !o.Newer() || value(o.Body) != "new" || o.Metadata.ResourceVersion == o.Body.ResourceVersion {
+			if err != nil || !o.Newer() || value(o.Body) != "new" ||
+				o.Metadata.ResourceVersion == o.Body.ResourceVersion {
 				t.Fatalf("%+v, %v", o, err)
 			}
 		}
@@ -156,7 +168,8 @@ func TestOlderAnswerIsNotReturned(t *testing.T) {
 		version := server.Update(secret("a", "new"))
 		inf := start[*corev1.Secret](t, server, tidings.Scope{}, ondemand.Options{})
 		stale := tidingstest.Fault{Answer: &tidingstest.Answer{Code: 200, ContentType: "application/json", Body: []byte(
-			`{"apiVersion":"v1","kind":"Secret","metadata":{"namespace":"default","name":"a","resourceVersion":"0"},"data":{}}`)}}
+			`{"apiVersion":"v1","kind":"Secret","metadata":{"namespace":"default","name":"a","resourceVersion":"0"},"data":{}}`,
+		)}}
 		server.Inject(tidingstest.Get, stale, stale)
 		o, err := inf.Read(t.Context(), keyOf("a"))
 		if err != nil || o.Body.ResourceVersion != version || o.Newer() || server.Count(tidingstest.Get) != 3 {
@@ -167,7 +180,8 @@ func TestOlderAnswerIsNotReturned(t *testing.T) {
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if _, err := inf.Get(ctx, keyOf("a")); err == nil || !strings.Contains(err.Error(), "a") || !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := inf.Get(ctx, keyOf("a")); err == nil || !strings.Contains(err.Error(), "a") ||
+			!errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("server that stays behind: %v", err)
 		}
 	})
@@ -328,7 +342,12 @@ func TestUnusedAndTooManyBodiesAreDropped(t *testing.T) {
 		for i := range 4 {
 			server.Create(secret(fmt.Sprint(i), strings.Repeat("x", 10_000)))
 		}
-		inf := start[*corev1.Secret](t, server, tidings.Scope{}, ondemand.Options{MaxBytes: 35_000, KeepFor: time.Minute})
+		inf := start[*corev1.Secret](
+			t,
+			server,
+			tidings.Scope{},
+			ondemand.Options{MaxBytes: 35_000, KeepFor: time.Minute},
+		)
 		get := func(name string, requests int) {
 			t.Helper()
 			if _, err := inf.Get(t.Context(), keyOf(name)); err != nil || server.Count(tidingstest.Get) != requests {
@@ -361,7 +380,8 @@ func TestUnstructuredAndBadInput(t *testing.T) {
 	}})
 	inf := start[*unstructured.Unstructured](t, server, tidings.Scope{Resource: widgets}, ondemand.Options{})
 	got, err := inf.Get(t.Context(), keyOf("a"))
-	if size, _, _ := unstructured.NestedInt64(got.Object, "spec", "size"); err != nil || size != 3 || got.GetKind() != "Widget" {
+	if size, _, _ := unstructured.NestedInt64(got.Object, "spec", "size"); err != nil || size != 3 ||
+		got.GetKind() != "Widget" {
 		t.Errorf("%v, %v", got, err)
 	}
 	if _, err := ondemand.New[*corev1.Secret](tidings.NewSourceFactory(tidings.Options{}), tidings.Scope{}, ondemand.Options{}); err == nil {
@@ -371,7 +391,8 @@ func TestUnstructuredAndBadInput(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ondemand.New[*unstructured.Unstructured](factory, tidings.Scope{}, ondemand.Options{}); err == nil || !strings.Contains(err.Error(), "Scope.Resource") {
+	if _, err := ondemand.New[*unstructured.Unstructured](factory, tidings.Scope{}, ondemand.Options{}); err == nil ||
+		!strings.Contains(err.Error(), "Scope.Resource") {
 		t.Errorf("without a resource: %v", err)
 	}
 	if _, err := ondemand.New[*corev1.Secret](factory, tidings.Scope{}, ondemand.Options{MaxBytes: -1}); err == nil {

@@ -114,7 +114,8 @@ func TestReadsWaitForTheFirstSync(t *testing.T) {
 		for name, read := range reads {
 			short, cancel := context.WithTimeout(ctx, time.Second)
 			_, err := read(short)
-			if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "list and watch on secrets") {
+			if !errors.Is(err, context.DeadlineExceeded) ||
+				!strings.Contains(err.Error(), "list and watch on secrets") {
 				t.Errorf("%s: %v", name, err)
 			}
 			cancel()

@@ -33,7 +33,11 @@ func TestSilence(t *testing.T) {
 	}, {
 		name: "a bookmark counts if a change comes right behind it",
 		answers: []answer{
-			stream(got(initialEnd("5")), after(time.Minute, bookmark("6"), added("a@7")), after(time.Minute, bookmark("8"), added("b@9"))),
+			stream(
+				got(initialEnd("5")),
+				after(time.Minute, bookmark("6"), added("a@7")),
+				after(time.Minute, bookmark("8"), added("b@9")),
+			),
 			page("9", ""), stream(got(added("c@10"))),
 		},
 		want: `
@@ -60,8 +64,12 @@ func TestSilence(t *testing.T) {
 			4m30s watch "8"
 			4m30s add Added b@9 @9`,
 	}, {
-		name:    "bookmarks are known to come: a watch that follows another one is checked if its first one is missing",
-		answers: []answer{stream(append(minutely, end(errInternal))...), stream(after(2*time.Minute+20*time.Second, added("a@9"))), page("8", "")},
+		name: "bookmarks are known to come: a watch that follows another one is checked if its first one is missing",
+		answers: []answer{
+			stream(append(minutely, end(errInternal))...),
+			stream(after(2*time.Minute+20*time.Second, added("a@9"))),
+			page("8", ""),
+		},
 		want: `
 			0s watchlist ""
 			0s replace [] @5
@@ -72,8 +80,10 @@ func TestSilence(t *testing.T) {
 			3m30s list "" limit=1 token=""
 			4m20s add Added a@9 @9`,
 	}, {
-		name:    "events are a sign of life too",
-		answers: []answer{stream(append(minutely, after(2*time.Minute, added("a@8")), after(2*time.Minute, added("b@9")))...)},
+		name: "events are a sign of life too",
+		answers: []answer{
+			stream(append(minutely, after(2*time.Minute, added("a@8")), after(2*time.Minute, added("b@9")))...),
+		},
 		want: `
 			0s watchlist ""
 			0s replace [] @5
@@ -82,8 +92,10 @@ func TestSilence(t *testing.T) {
 			4m0s add Added a@8 @8
 			6m0s add Added b@9 @9`,
 	}, {
-		name:    "a server that sends none may be silent",
-		answers: []answer{stream(got(initialEnd("5")), got(bookmark("6")), got(bookmark("7")), after(350*time.Second, added("a@8")))},
+		name: "a server that sends none may be silent",
+		answers: []answer{
+			stream(got(initialEnd("5")), got(bookmark("6")), got(bookmark("7")), after(350*time.Second, added("a@8"))),
+		},
 		want: `
 			0s watchlist ""
 			0s replace [] @5
@@ -91,8 +103,15 @@ func TestSilence(t *testing.T) {
 			0s add nothing @7
 			5m50s add Added a@8 @8`,
 	}, {
-		name:    "one that sends them rarely may be silent for longer",
-		answers: []answer{stream(got(initialEnd("5")), got(bookmark("6")), after(time.Minute+40*time.Second, bookmark("7")), after(4*time.Minute, added("a@8")))},
+		name: "one that sends them rarely may be silent for longer",
+		answers: []answer{
+			stream(
+				got(initialEnd("5")),
+				got(bookmark("6")),
+				after(time.Minute+40*time.Second, bookmark("7")),
+				after(4*time.Minute, added("a@8")),
+			),
+		},
 		want: `
 			0s watchlist ""
 			0s replace [] @5
@@ -104,7 +123,9 @@ func TestSilence(t *testing.T) {
 
 func TestStallsAreCounted(t *testing.T) {
 	s := &script{answers: []answer{
-		stream(got(initialEnd("5")), after(time.Minute, bookmark("6")), after(time.Minute, bookmark("7"))), page("8", ""), stream(got(bookmark("9"))),
+		stream(got(initialEnd("5")), after(time.Minute, bookmark("6")), after(time.Minute, bookmark("7"))),
+		page("8", ""),
+		stream(got(bookmark("9"))),
 	}}
 	st := play(t, s, reflector.Options[thing]{WatchTimeout: time.Hour}, 5*time.Minute)
 	if st.Stalls != 1 || st.Watches != 2 || st.Problem != nil {
@@ -114,7 +135,11 @@ func TestStallsAreCounted(t *testing.T) {
 
 // TestRelist requests a relist in every phase: there is one, which reuses nothing, and the request is reported.
 func TestRelist(t *testing.T) {
-	slow := answer{items: []string{"a@1", "b@2"}, pause: 30 * time.Second, list: source.ListResult{ResourceVersion: "7"}}
+	slow := answer{
+		items: []string{"a@1", "b@2"},
+		pause: 30 * time.Second,
+		list:  source.ListResult{ResourceVersion: "7"},
+	}
 	fresh := page("9", "", "a@3")
 	for name, test := range map[string]struct {
 		answers []answer
@@ -150,7 +175,8 @@ func TestRelist(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &script{answers: test.answers}
 				cause := errors.New("a is missing")
-				status := playWith(t, s, reflector.Options[thing]{DisableWatchList: true, WatchTimeout: time.Hour}, 5*time.Minute, func(r *reflector.Reflector[thing]) {
+				opts := reflector.Options[thing]{DisableWatchList: true, WatchTimeout: time.Hour}
+				status := playWith(t, s, opts, 5*time.Minute, func(r *reflector.Reflector[thing]) {
 					time.AfterFunc(test.at, func() { r.Relist(cause) })
 				})
 				if got := strings.Join(s.lines, "\n"); !slices.Equal(strings.Fields(got), strings.Fields(test.want)) {
@@ -201,7 +227,8 @@ func TestWatchesThatEndWithoutNews(t *testing.T) {
 				time.Sleep(time.Second)
 				behind := time.Since(begun) - time.Duration(number(r.Status().ResourceVersion)-100)*time.Second
 				longest = max(longest, behind)
-				if st := r.Status(); behind > 8*time.Minute && (st.BehindSince.IsZero() || time.Since(st.BehindSince) < time.Minute) {
+				if st := r.Status(); behind > 8*time.Minute &&
+					(st.BehindSince.IsZero() || time.Since(st.BehindSince) < time.Minute) {
 					t.Fatalf("behind for %v, and known only since %v", behind, st.BehindSince)
 				}
 			}

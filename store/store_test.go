@@ -52,7 +52,8 @@ func TestParts(t *testing.T) {
 	}
 	s := txn.Commit()
 	if s.ResourceVersion() != "" || s.ResourceVersionIn("shop") != "8" || s.In("shop").Len() != 1 {
-		t.Errorf("at %q, shop at %q with %d objects", s.ResourceVersion(), s.ResourceVersionIn("shop"), s.In("shop").Len())
+		inShop := s.In("shop").Len()
+		t.Errorf("at %q, shop at %q with %d objects", s.ResourceVersion(), s.ResourceVersionIn("shop"), inShop)
 	}
 	if err := w.Store().WaitIn(t.Context(), "shop", "8"); err != nil {
 		t.Error(err)

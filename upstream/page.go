@@ -24,8 +24,8 @@ The end states are equal: %d lines that describe the resulting namespaces, workl
 
 Differences in writes do not come from the informers: how often a controller writes a status depends on how many changes it sees at once. Our additional
 lists are of two kinds: after an outage each informer requests one object, to find out whether the server was restored from a
-backup; and if a collection's version has expired, ours lists it where client-go opens one more watch. Lists and watches together
-are what the informers ask for.
+backup; and if a collection's version has expired, ours lists it where client-go opens one more watch. Lists and watches
+together are what the informers ask for.
 `, f.rounds, f.pause, f.restartEvery, on.Format(time.DateOnly), table(theirs, ours), len(theirs.State.Lines))
 }
 
@@ -57,7 +57,8 @@ func table(theirs, ours compare.Result) string {
 		row("requests: "+verb, fmt.Sprint(a), fmt.Sprint(b), ratio(float64(a), float64(b)))
 	}
 	reads := func(r compare.Result) int { return r.Used.Requests["list"] + r.Used.Requests["watch"] }
-	row("requests: list and watch together", fmt.Sprint(reads(theirs)), fmt.Sprint(reads(ours)), ratio(float64(reads(theirs)), float64(reads(ours))))
+	row("requests: list and watch together", fmt.Sprint(reads(theirs)), fmt.Sprint(reads(ours)),
+		ratio(float64(reads(theirs)), float64(reads(ours))))
 	return b.String()
 }
 

@@ -200,7 +200,8 @@ func checkStory(t *testing.T, text string) {
 			`(?m)^\S+  Deployment web  .*status.updatedReplicas: 1.* by deployment-controller$`},
 		{`(?m)^\S+    ReplicaSet web-2  created by deployment-controller: .*images=web:2`,
 			`(?m)^\S+    ReplicaSet web-1  spec.replicas: 1 → 0 by deployment-controller`},
-		{`(?m)^\S+      Pod web-2-\w+  created by \S+: phase=Pending images=web:2  ≈ (\S+ after|together with) the change of ReplicaSet web-2$`,
+		{`(?m)^\S+      Pod web-2-\w+  created by \S+: phase=Pending images=web:2  ≈ ` +
+			`(\S+ after|together with) the change of ReplicaSet web-2$`,
 			`(?m)^\S+      Pod web-2-\w+  .*(Pending → Running|Ready: True).* by kubelet$`},
 		{`(?m)^\S+    ReplicaSet web-2  created `, `(?m)^\S+      Pod web-2-\w+  created `},
 		{`(?m)^\S+      Pod web-1-\w+  deleted`},

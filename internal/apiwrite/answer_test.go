@@ -68,8 +68,10 @@ func check(t *testing.T, got *Object, want *metav1.ObjectMeta) {
 		return *s
 	}
 	if got.Name != want.Name || got.Namespace != want.Namespace || got.UID != want.UID || got.ResourceVersion != want.ResourceVersion ||
-		(got.DeletionTimestamp == nil) != (want.DeletionTimestamp == nil) || !slices.Equal(got.Finalizers, want.Finalizers) ||
-		!maps.Equal(got.GetLabels(), want.Labels) || grace(got.DeletionGracePeriodSeconds) != grace(want.DeletionGracePeriodSeconds) {
+		(got.DeletionTimestamp == nil) != (want.DeletionTimestamp == nil) ||
+		!slices.Equal(got.Finalizers, want.Finalizers) ||
+		!maps.Equal(got.GetLabels(), want.Labels) ||
+		grace(got.DeletionGracePeriodSeconds) != grace(want.DeletionGracePeriodSeconds) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 }
@@ -103,8 +105,9 @@ func TestObjects(t *testing.T) {
 
 // TestNulls reads what has nulls where values can be.
 func TestNulls(t *testing.T) {
-	a := Parse("application/json", []byte(`{"kind":"Pod","spec":null,"metadata":{"name":"a","uid":"u","resourceVersion":"5",`+
-		`"deletionTimestamp":null,"deletionGracePeriodSeconds":null,"labels":null,"finalizers":null,"namespace":null}}`))
+	a := Parse("application/json", []byte(`{"kind":"Pod","spec":null,"metadata":{"name":"a","uid":"u",`+
+		`"resourceVersion":"5","deletionTimestamp":null,"deletionGracePeriodSeconds":null,"labels":null,`+
+		`"finalizers":null,"namespace":null}}`))
 	if !a.IsObject() {
 		t.Fatalf("not understood: %+v", a)
 	}
@@ -139,7 +142,8 @@ func TestMetadataAlone(t *testing.T) {
 // TestNotUnderstood reads what is neither an object of the server, nor a status, nor a list.
 func TestNotUnderstood(t *testing.T) {
 	for _, text := range []string{
-		`{"kind":"Pod","metadata":{"name":"a"}}`, `{"kind":"Pod","metadata":{"uid":"u"}}`, `{"kind":"Pod"}`, `{}`, `[]`, ``, `"x"`,
+		`{"kind":"Pod","metadata":{"name":"a"}}`, `{"kind":"Pod","metadata":{"uid":"u"}}`,
+		`{"kind":"Pod"}`, `{}`, `[]`, ``, `"x"`,
 		`{"metadata":{"uid":"u","resourceVersion":"5"`, `{"metadata":{"uid":"u","resourceVersion":"5","name":"}`,
 		`{"kind":"Status","status":"Success"`, `{"items":[{}]`,
 	} {
@@ -182,7 +186,11 @@ func TestLists(t *testing.T) {
 }
 
 func TestStatus(t *testing.T) {
-	status := &metav1.Status{Status: metav1.StatusSuccess, Reason: "R", Details: &metav1.StatusDetails{Name: "a", UID: "u"}}
+	status := &metav1.Status{
+		Status:  metav1.StatusSuccess,
+		Reason:  "R",
+		Details: &metav1.StatusDetails{Name: "a", UID: "u"},
+	}
 	status.SetGroupVersionKind(metav1.Unversioned.WithKind("Status"))
 	for media, encode := range encodings {
 		data, err := encode(status)
@@ -224,7 +232,8 @@ func TestOptions(t *testing.T) {
 			DryRun: options.DryRun != nil, Force: options.GracePeriodSeconds != nil && *options.GracePeriodSeconds == 0,
 		}
 		eviction := &policyv1.Eviction{
-			ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "b", Labels: map[string]string{"a": "b"}}, DeleteOptions: &options,
+			ObjectMeta:    metav1.ObjectMeta{Name: "a", Namespace: "b", Labels: map[string]string{"a": "b"}},
+			DeleteOptions: &options,
 		}
 		eviction.SetGroupVersionKind(policyv1.SchemeGroupVersion.WithKind("Eviction"))
 		alone := options.DeepCopy()
@@ -359,8 +368,10 @@ func FuzzParse(f *testing.F) {
 		var want struct {
 			Metadata struct{ UID, ResourceVersion string }
 		}
-		if err := json.Unmarshal(data, &want); err == nil && strings.Count(string(data), "etadata") == 1 && !strings.Contains(string(data), `\u`) &&
-			strings.Count(strings.ToLower(string(data)), "uid") == 1 && want.Metadata.UID != string(a.Object.UID) {
+		if err := json.Unmarshal(data, &want); err == nil && strings.Count(string(data), "etadata") == 1 &&
+			!strings.Contains(string(data), `\u`) &&
+			strings.Count(strings.ToLower(string(data)), "uid") == 1 &&
+			want.Metadata.UID != string(a.Object.UID) {
 			t.Errorf("uid %q, want %q", a.Object.UID, want.Metadata.UID)
 		}
 	})

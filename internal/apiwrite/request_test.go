@@ -70,7 +70,8 @@ func TestKindsOfRequests(t *testing.T) {
 		method, url, _ := strings.Cut(call, " ")
 		r, ok := ParseRequest(httptest.NewRequest(method, url, nil))
 		got := map[string]bool{
-			"create": r.IsCreate(), "eviction": r.IsEviction(), "delete": r.IsDelete(), "collection": r.IsDeleteCollection(),
+			"create": r.IsCreate(), "eviction": r.IsEviction(), "delete": r.IsDelete(),
+			"collection": r.IsDeleteCollection(),
 		}
 		for kind, is := range got {
 			if !ok || is != (kind == want) {
@@ -103,7 +104,11 @@ func TestBodyThatCannotBeRead(t *testing.T) {
 // TestLongBodies keeps what follows the beginning that is looked at.
 func TestLongBodies(t *testing.T) {
 	body := `{"dryRun":["All"]}` + strings.Repeat(" ", maxOptions)
-	once, err := http.NewRequest(http.MethodDelete, "http://s/api/v1/namespaces/a", io.NopCloser(strings.NewReader(body)))
+	once, err := http.NewRequest(
+		http.MethodDelete,
+		"http://s/api/v1/namespaces/a",
+		io.NopCloser(strings.NewReader(body)),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +158,8 @@ func (c closed) Close() error {
 // TestBodyName reads the names of objects that are sent.
 func TestBodyName(t *testing.T) {
 	for body, want := range map[string]string{
-		`{"kind":"Pod","metadata":{"name":"a"}}`: "a", `{"kind":"Pod","metadata":{"generateName":"a-"}}`: "", `{`: "", ``: "",
+		`{"kind":"Pod","metadata":{"name":"a"}}`: "a", `{"kind":"Pod","metadata":{"generateName":"a-"}}`: "",
+		`{`: "", ``: "",
 	} {
 		r, err := http.NewRequest(http.MethodPost, "http://s/api/v1/namespaces/a/pods", strings.NewReader(body))
 		if err != nil {

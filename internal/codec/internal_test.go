@@ -83,7 +83,8 @@ func TestKeepersOfMaps(t *testing.T) {
 
 func TestDecoderOfBadTrims(t *testing.T) {
 	for _, trim := range []object.Trim{{""}, {"metadata.name."}, {"."}} {
-		if d, err := JSONDecoder[*unstructured.Unstructured](unstructuredType, wire.Options{Trim: trim}); err == nil || d != nil {
+		d, err := JSONDecoder[*unstructured.Unstructured](unstructuredType, wire.Options{Trim: trim})
+		if err == nil || d != nil {
 			t.Errorf("trim %q: %v, %v", trim, d, err)
 		}
 	}

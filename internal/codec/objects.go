@@ -363,7 +363,8 @@ func (c *Objects[T]) useUnstructured() {
 	c.append = func(dst []byte, obj T) ([]byte, error) {
 		u := any(obj).(*unstructured.Unstructured)
 		if u.GroupVersionKind().Kind == "" {
-			return nil, fmt.Errorf("%w: it has no kind, or its apiVersion is malformed", ErrLossy) // it could not be decoded
+			// It could not be decoded.
+			return nil, fmt.Errorf("%w: it has no kind, or its apiVersion is malformed", ErrLossy)
 		}
 		return appendJSON(dst, u.Object, 0)
 	}

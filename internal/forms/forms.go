@@ -1,5 +1,5 @@
-// Package forms makes objects of one form from objects of another: structured, unstructured, and metadata alone. What it
-// makes is what the server would have sent in that form.
+// Package forms makes objects of one form from objects of another: structured, unstructured, and metadata alone. What
+// it makes is what the server would have sent in that form.
 package forms
 
 import (

@@ -103,10 +103,12 @@ func TestNamesThatArePrefixes(t *testing.T) {
 	s := txn.Commit()
 	check(t, s)
 	for _, v := range names {
-		if want := m.where(func(o *thing) bool { return v == "" || o.Namespace == v }); !slices.Equal(objects(s.Namespace(v)), want) {
+		want := m.where(func(o *thing) bool { return v == "" || o.Namespace == v })
+		if !slices.Equal(objects(s.Namespace(v)), want) {
 			t.Errorf("Namespace(%q) differs from the model", v)
 		}
-		if want := m.where(func(o *thing) bool { return o.Labels["app"] == v }); !slices.Equal(slices.Collect(ix.All(v)), want) {
+		want = m.where(func(o *thing) bool { return o.Labels["app"] == v })
+		if !slices.Equal(slices.Collect(ix.All(v)), want) {
 			t.Errorf("All(%q) differs from the model", v)
 		}
 	}
@@ -218,7 +220,8 @@ func TestReadersSeeWholeTransactions(t *testing.T) {
 		txn := w.Begin()
 		for i := range n {
 			k := object.Key{Namespace: "ns", Name: fmt.Sprint(i)}
-			txn.Set(k, newThing(k.Namespace, k.Name, map[string]string{"app": fmt.Sprint(round % 2), "round": fmt.Sprint(round)}))
+			labels := map[string]string{"app": fmt.Sprint(round % 2), "round": fmt.Sprint(round)}
+			txn.Set(k, newThing(k.Namespace, k.Name, labels))
 		}
 		commit(txn, fmt.Sprint(round+1))
 	}
@@ -249,7 +252,8 @@ func checkWhole(t *testing.T, s *Snapshot[*thing], ix *Index[*thing], n int) {
 	for _, o := range s.All() {
 		rounds[o.Labels["round"]]++
 	}
-	if counts := []int{s.Count(ix, "0"), s.Count(ix, "1")}; len(rounds) != 1 || max(counts[0], counts[1]) != n || min(counts[0], counts[1]) != 0 {
+	counts := []int{s.Count(ix, "0"), s.Count(ix, "1")}
+	if len(rounds) != 1 || max(counts[0], counts[1]) != n || min(counts[0], counts[1]) != 0 {
 		t.Errorf("one snapshot has rounds %v and index counts %v", rounds, counts)
 	}
 }
@@ -344,7 +348,13 @@ func TestBreakingOff(t *testing.T) {
 		break
 	}
 	both := []Match[*thing]{{ix, "app3"}, {other, "app3"}}
-	got := []int{values, count(s.ByIndex(ix, "app3")), count(s.ByIndex(other, "app3")), count(s.Intersect(both...)), count(s.Intersect(both[1]))}
+	got := []int{
+		values,
+		count(s.ByIndex(ix, "app3")),
+		count(s.ByIndex(other, "app3")),
+		count(s.Intersect(both...)),
+		count(s.Intersect(both[1])),
+	}
 	if want := []int{2, 3, 3, 3, 3}; !slices.Equal(got, want) {
 		t.Errorf("got %v items, want %v", got, want)
 	}
@@ -391,7 +401,11 @@ func TestIntersectBeyondTheEnd(t *testing.T) {
 	w, ix := filled(100)
 	s := w.Store().Snapshot()
 	for _, other := range []string{"app0", "app9", "absent", "zzz"} {
-		matches := []Match[*thing]{{ix, "app3"}, {ix, other}, {w.AddIndex("empty", func(*thing) []string { return nil }), "x"}}
+		matches := []Match[*thing]{
+			{ix, "app3"},
+			{ix, other},
+			{w.AddIndex("empty", func(*thing) []string { return nil }), "x"},
+		}
 		if got := slices.Collect(s.Intersect(matches[:2]...)); len(got) != 0 {
 			t.Errorf("app3 and %s have %d objects in common", other, len(got))
 		}

@@ -67,7 +67,8 @@ func (p *Insertion) intoLeaf(txn uint64, it Item) (left, right *Node) {
 		n.items = inserted(n.items, at.i, it)
 		n.size++
 		return n, nil
-	case p.edge == p.depth: // splitting it would leave it half full for good: keys that arrive in order do not come back
+	case p.edge == p.depth:
+		// Splitting it would leave it half full for good: keys that arrive in order do not come back.
 		return n, newLeaf(txn, []Item{it})
 	default:
 		ls, rs := split(n.items, at.i, it)

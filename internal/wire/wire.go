@@ -114,7 +114,8 @@ func (a Stats) Plus(b Stats) Stats {
 	sum := Stats{
 		Objects: a.Objects + b.Objects, Bytes: a.Bytes + b.Bytes,
 		Lookups: a.Lookups + b.Lookups, Hits: a.Hits + b.Hits, SharedBytes: a.SharedBytes + b.SharedBytes,
-		Corrupted: a.Corrupted + b.Corrupted, TableBytes: a.TableBytes + b.TableBytes, TableEntries: a.TableEntries + b.TableEntries,
+		Corrupted:  a.Corrupted + b.Corrupted,
+		TableBytes: a.TableBytes + b.TableBytes, TableEntries: a.TableEntries + b.TableEntries,
 		PlanBytes: a.PlanBytes + b.PlanBytes,
 		Fields:    maps.Clone(a.Fields),
 	}

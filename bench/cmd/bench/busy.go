@@ -35,9 +35,10 @@ func (s size) busyJobs(kubeconfig string) (jobs []job) {
 			prefix, env = "busy paged: ", noWatchList
 		}
 		for _, e := range engine.Both {
-			jobs = append(jobs, job{name: busyName, engine: e, prefix: prefix, env: env, spec: measure.Spec{Busy: &measure.Busy{
+			spec := measure.Spec{Busy: &measure.Busy{
 				Engine: e, Kubeconfig: kubeconfig, Objects: s.busy, Informers: busyInformers, Paged: paged,
-			}}})
+			}}
+			jobs = append(jobs, job{name: busyName, engine: e, prefix: prefix, env: env, spec: spec})
 		}
 	}
 	return jobs

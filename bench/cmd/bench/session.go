@@ -66,7 +66,8 @@ func (s *session) writeResults(ctx context.Context, path string) error {
 	page := report.Page{
 		Million: million,
 		Samples: &s.samples, Profiles: s.profiles, Churn: s.churn, ChurnEvents: s.size.churn,
-		Counts: s.size.counts, Unstructured: s.size.json, Sustained: s.size.sustained, Informers: s.size.informers, Busy: s.size.busy, Secrets: s.size.secrets, ConfigMaps: s.size.configMaps, Night: s.size.night, Deaf: s.size.deaf,
+		Counts: s.size.counts, Unstructured: s.size.json, Sustained: s.size.sustained, Informers: s.size.informers, Busy: s.size.busy,
+		Secrets: s.size.secrets, ConfigMaps: s.size.configMaps, Night: s.size.night, Deaf: s.size.deaf,
 		Took: time.Since(start),
 	}
 	text, err := page.Markdown()
@@ -208,7 +209,10 @@ func (s *session) profile(ctx context.Context, st stage, address server.Address)
 		events = server.Sustained
 	}
 	stack.Engine, stack.Phases = engine.Tidings, []server.Phase{events}
-	stack.Profiles = map[server.Phase]string{measure.Sync: filepath.Join(dir, "sync"), events: filepath.Join(dir, "events")}
+	stack.Profiles = map[server.Phase]string{
+		measure.Sync: filepath.Join(dir, "sync"),
+		events:       filepath.Join(dir, "events"),
+	}
 	if _, err := runMeasurement(ctx, measure.Spec{Stack: &stack}, nil); err != nil {
 		return fmt.Errorf("profile: %w", err)
 	}
@@ -255,7 +259,13 @@ func (s *session) measureChurn(ctx context.Context) error {
 	if !strings.Contains("churn", s.only) {
 		return nil
 	}
-	config := &server.Config{Encoding: server.Protobuf, Corpus: corpus.Pods, Objects: 1000, Churn: s.size.churn, Generation: s.size.alive}
+	config := &server.Config{
+		Encoding:   server.Protobuf,
+		Corpus:     corpus.Pods,
+		Objects:    1000,
+		Churn:      s.size.churn,
+		Generation: s.size.alive,
+	}
 	return s.withServer(ctx, config, func(address server.Address) (err error) {
 		stack := stackOn(config, address)
 		stack.Engine, stack.Phases = engine.Tidings, []server.Phase{server.Churn}

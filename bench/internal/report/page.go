@@ -124,9 +124,12 @@ func (p Page) busy() string {
 	if p.Busy == 0 {
 		return "Not measured.\n"
 	}
-	return fmt.Sprintf("60 informers of %s ConfigMaps of 1 kB, each with a namespace, from the real kube-apiserver on the same machine, all of whose cores\n"+
-		"other programs keep busy. By default, both engines begin with a watch that brings the objects, and the other rows are about paged lists.\n"+
-		"The last row compares our default with our own paged lists.\n\n", number(float64(p.Busy))) + p.comparison(busyRows)
+	return fmt.Sprintf("60 informers of %s ConfigMaps of 1 kB, each with a namespace, from the real "+
+		"kube-apiserver on the same machine, all of whose cores\n"+
+		"other programs keep busy. By default, both engines begin with a watch that brings the objects, and the other "+
+		"rows are about paged lists.\n"+
+		"The last row compares our default with our own paged lists.\n\n", number(float64(p.Busy))) +
+		p.comparison(busyRows)
 }
 
 func (p Page) aboutOperators() string {
@@ -166,9 +169,11 @@ const (
 	aboutClientGoPrograms = "Both engines behind client-go's interfaces. After a transform, and over functions that call a client, Tidings cannot share equal parts while it\n" +
 		"decodes: it encodes what it was given and decodes that again, which takes CPU to save memory.\n\n"
 	aboutCollector = "The shares are estimates of the Go runtime, by the clock: on a machine that other programs slow down, they are too high.\n\n"
-	aboutReads     = "One goroutine, nothing else running, 100,000 small objects with two indexes, added in random order, whereas an API server lists them by key.\n" +
+	aboutReads     = "One goroutine, nothing else running, 100,000 small objects with two indexes, added in random order, " +
+		"whereas an API server lists them by key.\n" +
 		"Every returned object is visited, and one of its fields read.\n\n"
-	aboutBatches = "Writes per second to the bare stores: 10,000 objects with two indexes. A reader lists everything in a loop and reads a field of each object.\n" +
+	aboutBatches = "Writes per second to the bare stores: 10,000 objects with two indexes. A reader lists everything " +
+		"in a loop and reads a field of each object.\n" +
 		"client-go's store is written to as its informers do it: one object with `Update`, several with `Transaction`.\n\n"
 	aboutProgram = "A program that lists ten pods and exits, built with `go build`.\n\n"
 	aboutGuards  = "Tidings' guard checks a sample of the objects, and is on by default. client-go's detector copies and compares every object, and is meant for tests. So\n" +

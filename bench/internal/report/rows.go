@@ -194,7 +194,10 @@ var busyRows = []Row{
 	{What: "the same with paged lists", Metric: "busy paged: time", Unit: "s", Target: 1.1},
 	{What: "CPU of the program", Metric: "busy: CPU", Unit: "s"},
 	{What: "CPU of the program with paged lists", Metric: "busy paged: CPU", Unit: "s"},
-	{What: "our default beside our paged lists: time", Metric: "busy: time", Theirs: "busy paged: time", Beside: true, Unit: "s", Target: 1.1},
+	{
+		What: "our default beside our paged lists: time", Metric: "busy: time", Theirs: "busy paged: time",
+		Beside: true, Unit: "s", Target: 1.1,
+	},
 }
 
 // deafRows are the rows of the two schedules of faults.
@@ -317,5 +320,6 @@ func batchRows() []Row {
 // allRows returns the rows of all tables.
 func allRows() []Row {
 	return slices.Concat(targetRows, moreRows, budgetRows(), warmRows(), latencyRows, collectorRows, readRows,
-		programRows, guardRows, busyRows, operatorRows, deafRows, dayRows, corpusRows(), cacheRows(), ofPrograms(), batchRows())
+		programRows, guardRows, busyRows, operatorRows, deafRows, dayRows, corpusRows(), cacheRows(), ofPrograms(),
+		batchRows())
 }

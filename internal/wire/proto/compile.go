@@ -246,7 +246,9 @@ func (f *field) enclosing() *message {
 // itemsMessage returns the plan of a slice type that is a message itself: field 1, repeated, is the slice.
 func (c *compiler) itemsMessage(f *field) *message {
 	elem := f.typ.Elem()
-	form := fieldForm{op: listOp, zeroWire: noWire, inline: true, bit: 1, form: list, kind: stringKind, size: elem.Size()}
+	form := fieldForm{
+		op: listOp, zeroWire: noWire, inline: true, bit: 1, form: list, kind: stringKind, size: elem.Size(),
+	}
 	item := &field{
 		fieldForm: form, fieldType: &fieldType{fieldForm: form, typ: elem},
 		shape: stringShape, wholeShape: goTypes.shape(f, f.typ, list, false), layout: goTypes.layout(elem),

@@ -159,8 +159,12 @@ func sharedPod() *corev1.Pod {
 	p.Spec.Tolerations = []corev1.Toleration{{Key: "node.kubernetes.io/not-ready", TolerationSeconds: new(int64(5000))}}
 	p.Spec.SecurityContext = &corev1.PodSecurityContext{SupplementalGroups: []int64{1, 2, 3, 4, 5, 6, 7, 8, 9}}
 	p.Spec.Containers = []corev1.Container{{
-		Resources:       corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}},
-		Env:             []corev1.EnvVar{{ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "a"}}}},
+		Resources: corev1.ResourceRequirements{
+			Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")},
+		},
+		Env: []corev1.EnvVar{
+			{ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "a"}}},
+		},
 		SecurityContext: &corev1.SecurityContext{Privileged: &yes, ReadOnlyRootFilesystem: &yes},
 	}}
 	p.CreationTimestamp = metav1.NewTime(time.Unix(1e9, 0))
@@ -234,7 +238,13 @@ func TestExpansionIsBounded(t *testing.T) {
 func TestLargeObjectsAreAllowed(t *testing.T) {
 	pod := sharedPod()
 	for i := range 20_000 {
-		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: fmt.Sprint("v", i), VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+		pod.Spec.Volumes = append(
+			pod.Spec.Volumes,
+			corev1.Volume{
+				Name:         fmt.Sprint("v", i),
+				VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}},
+			},
+		)
 		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: fmt.Sprint("c", i)})
 	}
 	if err := same(decodePod(t, newPodDecoder(t), pod), pod); err != nil {
@@ -250,7 +260,10 @@ func TestPanicIsAnError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.d.root.fields[3].sub = &message{messageType: new(messageType), fields: []*field{1: nil, 2: {fieldForm: fieldForm{op: listOp, form: list}}}} // no type
+	d.d.root.fields[3].sub = &message{
+		messageType: new(messageType),
+		fields:      []*field{1: nil, 2: {fieldForm: fieldForm{op: listOp, form: list}}},
+	} // no type
 	pod.UID = "another"
 	_, err = d.Decoder.Decode(data, nil)
 	if e, ok := errors.AsType[*wire.PanicError](err); !ok || !strings.Contains(string(e.Stack), "decoder") {

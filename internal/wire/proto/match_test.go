@@ -157,13 +157,16 @@ func TestUnchangedPartsAreTakenOver(t *testing.T) {
 	if err := same(b, pod); err != nil {
 		t.Fatal(err)
 	}
-	if &a.OwnerReferences[0] != &b.OwnerReferences[0] || reflect.ValueOf(a.Labels).Pointer() != reflect.ValueOf(b.Labels).Pointer() {
+	if &a.OwnerReferences[0] != &b.OwnerReferences[0] ||
+		reflect.ValueOf(a.Labels).Pointer() != reflect.ValueOf(b.Labels).Pointer() {
 		t.Error("owners or labels were decoded again")
 	}
-	if a.Status.StartTime != b.Status.StartTime || a.Status.ContainerStatuses[0].State.Running != b.Status.ContainerStatuses[0].State.Running {
+	if a.Status.StartTime != b.Status.StartTime ||
+		a.Status.ContainerStatuses[0].State.Running != b.Status.ContainerStatuses[0].State.Running {
 		t.Error("a time or state was decoded again")
 	}
-	if a.ManagedFields[1].FieldsV1 != b.ManagedFields[1].FieldsV1 || a.ManagedFields[1].Time == b.ManagedFields[1].Time {
+	if a.ManagedFields[1].FieldsV1 != b.ManagedFields[1].FieldsV1 ||
+		a.ManagedFields[1].Time == b.ManagedFields[1].Time {
 		t.Error("of the changed entry, only the time shall be decoded again")
 	}
 	if &a.Status.Conditions[0] == &b.Status.Conditions[0] {
@@ -181,7 +184,8 @@ func TestTableTakesNothingOver(t *testing.T) {
 	pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: ended}
 	version := func(mode share.Mode) *corev1.Pod {
 		for _, s := range d.d.compiler.sites {
-			if s.rate.Mode = share.Sampling; s.path() == "metadata.finalizers" || s.path() == "status.containerStatuses.state.terminated" {
+			s.rate.Mode = share.Sampling
+			if s.path() == "metadata.finalizers" || s.path() == "status.containerStatuses.state.terminated" {
 				s.rate.Mode = mode
 			}
 		}
@@ -206,7 +210,8 @@ func TestTableTakesNothingOver(t *testing.T) {
 	}
 	pod.UID = "third"
 	c := version(share.Direct)
-	if &b.Finalizers[0] != &c.Finalizers[0] || b.Status.ContainerStatuses[0].State.Terminated != c.Status.ContainerStatuses[0].State.Terminated {
+	if &b.Finalizers[0] != &c.Finalizers[0] ||
+		b.Status.ContainerStatuses[0].State.Terminated != c.Status.ContainerStatuses[0].State.Terminated {
 		t.Error("the two did not come from the table")
 	}
 }

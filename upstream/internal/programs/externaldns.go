@@ -15,9 +15,9 @@ import (
 var externalDNS = Program{
 	Name: "external-dns", Module: "sigs.k8s.io/external-dns", Version: "v0.21.0", License: "Apache-2.0",
 	About: fmt.Sprintf("It caches Services, pods, nodes and EndpointSlices, of which it keeps only what its transforms "+
-		"leave, and names the addresses of %d Services in a zone that it holds in memory. %d pods change %d times, each "+
-		"Service changes its address twice, and a tenth of them are deleted. Each engine has controller-runtime %s, as the "+
-		"client-go that Tidings needs asks for.", zonePods/5, zonePods, zoneChanges, zoneRuntime),
+		"leave, and names the addresses of %d Services in a zone that it holds in memory. %d pods change %d times, "+
+		"each Service changes its address twice, and a tenth of them are deleted. Each engine has controller-runtime %s, "+
+		"as the client-go that Tidings needs asks for.", zonePods/5, zonePods, zoneChanges, zoneRuntime),
 	Main: ".", Packages: []string{"./source/..."}, play: playExternalDNS, untidy: true,
 	edits: []string{
 		"-require=sigs.k8s.io/controller-runtime@" + zoneRuntime,
@@ -126,7 +126,8 @@ func (s *session) disturbExternalDNS(all []*corev1.Pod, services []*corev1.Servi
 	return left + 1
 }
 
-// zone returns the records that the program holds, from what it has logged of its changes: the targets by name and type.
+// zone returns the records that the program holds, from what it has logged of its changes: the targets by name and
+// type.
 func (s *session) zone() (map[string]string, error) {
 	log, err := os.ReadFile(s.logFile())
 	if err != nil {
