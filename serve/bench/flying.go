@@ -1,12 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -31,6 +34,10 @@ type flying struct {
 	server  *http.Server
 	serving sync.WaitGroup
 	err     error // of serving
+
+	mu        sync.Mutex
+	last      []runtime.Object // the chunk that pages were last made from; lastBegin is its first pod
+	lastBegin int
 }
 
 const (
@@ -91,13 +98,43 @@ func (f *flying) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		reply(w, protocol.StatusOf(apierrors.NewNotFound(corev1.Resource("any"), "any")))
 	case query.Get("watch") == "true" || query.Get("watch") == "1":
 		f.watch(w, r)
-	case query.Get("limit") != "1":
-		http.Error(w, "this server sends all pods only as the initial events of a watch", http.StatusNotImplemented)
-	default: // the version is asked for
-		w.Header().Set("Content-Type", protobuf)
-		list := metav1.ListMeta{ResourceVersion: fmt.Sprint(flyingVersion)}
-		_ = podEncoding.WriteList(w, []runtime.Object{makeChunk(0, 1)[0]}, list) // the client has gone
+	default:
+		f.list(w, query)
 	}
+}
+
+// list sends a page of at most a chunk. Its continue token is the number of the next pod.
+func (f *flying) list(w http.ResponseWriter, query url.Values) {
+	limit, _ := strconv.Atoi(query.Get("limit"))
+	first, err := strconv.Atoi(cmp.Or(query.Get("continue"), "0"))
+	if err != nil || first < 0 || first >= f.pods {
+		http.Error(w, "no continue token of this server", http.StatusBadRequest)
+		return
+	}
+	items := f.from(first)
+	if limit > 0 && limit < len(items) {
+		items = items[:limit]
+	}
+	list := metav1.ListMeta{ResourceVersion: fmt.Sprint(flyingVersion)}
+	if next := first + len(items); next < f.pods {
+		list.Continue = strconv.Itoa(next)
+	}
+	w.Header().Set("Content-Type", protobuf)
+	_ = podEncoding.WriteList(w, items, list) // the client has gone
+}
+
+// from returns the pods of a chunk from the given one on. Pages are smaller than chunks, so the last one is kept.
+func (f *flying) from(first int) []runtime.Object {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	begin := first - first%chunk
+	if f.last == nil || f.lastBegin != begin {
+		f.last, f.lastBegin = nil, begin
+		for _, pod := range makeChunk(begin, f.pods) {
+			f.last = append(f.last, pod)
+		}
+	}
+	return f.last[first-begin:]
 }
 
 func reply(w http.ResponseWriter, o any) {
