@@ -62,9 +62,9 @@
 // are also used if a WatchList goes silent, does not end its initial events, or ends three times in
 // a row before these are complete. WatchList is tried again at the first relist after an hour, in
 // case the server was upgraded. Beside a WatchList that brings nothing for two seconds, or takes
-// longer than four, the first page of a list is requested; if lists turn out to be much faster,
-// that list goes on instead. If lists are permitted but watches are not, the collection is listed
-// periodically, at a slow rate.
+// longer than four, the first page of a list is requested, by one of the Peers of an API group at a
+// time; if lists turn out to be much faster, that list goes on instead. If lists are permitted but
+// watches are not, the collection is listed periodically, at a slow rate.
 //
 // The first list requests the most recent state (resourceVersion ""), not any cached one ("0"): a
 // cache may be behind what this program saw before it was restarted, so the collection could go

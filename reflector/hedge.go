@@ -17,6 +17,10 @@ const (
 	hedgeAfter = 2 * time.Second
 	// compareAfter is the age from which a WatchList that does bring objects is compared with lists.
 	compareAfter = 4 * time.Second
+	// maxHedges is how many reflectors of an API group request such a page at a time. A server may be slow because it is
+	// busy: if all did so at once, its WatchLists and these pages would be slower still. One that is not busy answers
+	// one after the other soon enough.
+	maxHedges = 1
 	// hedgeTick is how often that is looked at.
 	hedgeTick = 250 * time.Millisecond
 	// listsFasterBy is how much faster than the WatchList a list has to be to take its place: it
@@ -63,38 +67,74 @@ func (r *Reflector[T]) startHedge(w *watching[T]) *hedge[T] {
 func (r *Reflector[T]) hedgeBeside(w *watching[T], h *hedge[T]) {
 	ticker := time.NewTicker(hedgeTick)
 	defer ticker.Stop()
-	var count int64
-	begun := time.Now()
-	since, silence, compareAt := begun, hedgeAfter, begun.Add(compareAfter)
+	p := beginPace(time.Now())
 	for {
 		select {
 		case <-h.ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		now := time.Now()
-		if n := r.status.gathered.Load(); n != count {
-			count, since = n, now
-		}
-		silent := now.Sub(since) >= silence
-		if !silent && now.Before(compareAt) {
-			continue
-		}
-		page, err := r.firstPage(h.ctx)
-		rival := r.status.gathered.Load() - count
-		if !silent { // in a short time it may have brought nothing by chance
-			rival = max(rival, int64(float64(count)*float64(time.Since(now))/float64(now.Sub(begun))))
-		}
-		if err == nil && h.listWins(page, rival) {
-			w.cancel(errListFaster)
+		_, due := p.look(r.status.gathered.Load(), time.Now())
+		if due && !r.hedgeOnce(w, h, &p) {
 			return
 		}
-		if err != nil && !reasonOf(err).transient() {
-			return // lists are not possible
-		}
-		now = time.Now()
-		since, silence, compareAt = now, 2*silence, now.Add(now.Sub(begun))
 	}
+}
+
+// hedgeOnce requests the first page once it is this reflector's turn, and reports whether to go on looking.
+func (r *Reflector[T]) hedgeOnce(w *watching[T], h *hedge[T], p *pace) bool {
+	leave, ok := r.opts.Peers.enterHedge(h.ctx, r.opts.Resource.Group)
+	if !ok {
+		return false
+	}
+	defer leave()
+	asked := time.Now()
+	silent, due := p.look(r.status.gathered.Load(), asked)
+	if !due { // it has brought something in the meantime
+		return true
+	}
+	page, err := r.firstPage(h.ctx)
+	rival := r.status.gathered.Load() - p.count
+	if !silent { // in a short time it may have brought nothing by chance
+		rival = max(rival, int64(float64(p.count)*float64(time.Since(asked))/float64(asked.Sub(p.begun))))
+	}
+	switch {
+	case err == nil && h.listWins(page, rival):
+		w.cancel(errListFaster)
+		return false
+	case err != nil && !reasonOf(err).transient():
+		return false // lists are not possible
+	}
+	p.wait(time.Now())
+	return true
+}
+
+// pace is how a WatchList gets on.
+type pace struct {
+	begun     time.Time
+	count     int64     // what it has brought
+	since     time.Time // when count last changed, or when it was last hedged
+	silence   time.Duration
+	compareAt time.Time
+}
+
+func beginPace(now time.Time) pace {
+	return pace{begun: now, since: now, silence: hedgeAfter, compareAt: now.Add(compareAfter)}
+}
+
+// look reports whether the WatchList is silent, and whether a list is to be compared with it, for that reason or
+// because it takes long.
+func (p *pace) look(count int64, now time.Time) (silent, due bool) {
+	if count != p.count {
+		p.count, p.since = count, now
+	}
+	silent = now.Sub(p.since) >= p.silence
+	return silent, silent || !now.Before(p.compareAt)
+}
+
+// wait doubles the time until the next comparison.
+func (p *pace) wait(now time.Time) {
+	p.since, p.silence, p.compareAt = now, 2*p.silence, now.Add(now.Sub(p.begun))
 }
 
 // listWins decides whether a list goes on in place of the WatchList, which brings rival objects in

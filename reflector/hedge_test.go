@@ -1,9 +1,15 @@
 package reflector_test
 
 import (
+	"context"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tidings/tidings/reflector"
 	"github.com/tidings/tidings/source"
@@ -123,6 +129,71 @@ func TestPeersKnowThatListsAreFaster(t *testing.T) {
 	if len(s.lines) == 0 || s.lines[0] != `0s list ""  limit=500 token=""` {
 		t.Errorf("requests of the second one: %v", s.lines)
 	}
+}
+
+// crowd is a source whose WatchLists bring nothing and whose pages take a second, of which it counts the concurrent ones.
+type crowd struct{ now, most *atomic.Int64 }
+
+func (c crowd) List(
+	ctx context.Context, _ source.ListOptions[thing], each func(thing) error,
+) (source.ListResult, error) {
+	if n := c.now.Add(1); n > c.most.Load() {
+		c.most.Store(n)
+	}
+	defer c.now.Add(-1)
+	if err := sleep(ctx, time.Second); err != nil {
+		return source.ListResult{}, err
+	}
+	return source.ListResult{ResourceVersion: "5"}, each(obj("a@1"))
+}
+
+func (crowd) Watch(ctx context.Context, _ source.WatchOptions[thing]) (source.Stream[thing], error) {
+	return &scriptStream{ctx: ctx}, nil
+}
+
+// TestOneHedgeAtATime: if all reflectors of a group requested pages from a busy server at once, it would be slower
+// still. Those of another group are not held up by them.
+func TestOneHedgeAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var peers reflector.Peers
+		var all []*reflector.Reflector[thing]
+		var running sync.WaitGroup
+		ctx, stop := context.WithCancel(t.Context())
+		first, second := crowd{new(atomic.Int64), new(atomic.Int64)}, crowd{new(atomic.Int64), new(atomic.Int64)}
+		for i := range 20 {
+			from, group := first, "example.com"
+			if i >= 18 {
+				from, group = second, "example.org"
+			}
+			r, err := reflector.New(reflector.Options[thing]{
+				Source: from, Sink: &script{start: time.Now()}, Peers: &peers,
+				Resource: schema.GroupVersionResource{Group: group, Version: "v1", Resource: fmt.Sprint("things", i)},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, r)
+			running.Go(func() { _ = r.Run(ctx) })
+		}
+		for i, wait := range []time.Duration{3100 * time.Millisecond, 17 * time.Second} { // 2 s + 1 s, and 2 s + 18 s
+			time.Sleep(wait)
+			synctest.Wait()
+			synced := 0
+			for _, r := range all {
+				if !r.Status().SyncedSince.IsZero() {
+					synced++
+				}
+			}
+			if want := []int{1 + 1, 20}[i]; synced != want {
+				t.Errorf("%d have synced, want %d", synced, want)
+			}
+		}
+		if first.most.Load() != 1 || second.most.Load() != 1 {
+			t.Errorf("%d and %d pages at once, want one of each group", first.most.Load(), second.most.Load())
+		}
+		stop()
+		running.Wait()
+	})
 }
 
 // TestHedgeIsNotMisledByPauses: a WatchList that has brought much goes on, even if it brings

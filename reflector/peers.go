@@ -1,6 +1,7 @@
 package reflector
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -26,6 +27,7 @@ const (
 //   - Reflectors waiting for a resource that the server did not have retry when another one finds it, or when
 //     ResourceAppeared is called.
 //   - Once a list was faster than a WatchList, those of the same API group use lists for an hour.
+//   - Only one of an API group at a time compares its WatchList with a list.
 //
 // They retry one after the other, some hundredths of a second apart, also after a shared connection
 // has broken. None waits longer for its turn than it would have waited alone after a failure, and a
@@ -39,6 +41,8 @@ type Peers struct {
 	nextTurn    time.Time // when the next turn is free
 	// fasterLists maps API groups, which may be served by different servers, to when WatchLists are tried again.
 	fasterLists map[string]time.Time
+	// hedges limits the hedges of each API group.
+	hedges map[string]chan struct{}
 }
 
 // discoveries counts what the peers have learned.
@@ -222,6 +226,33 @@ func (p *Peers) listsFaster(group string, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return now.Before(p.fasterLists[group])
+}
+
+// enterHedge waits until a reflector of a group may compare its WatchList with a list, which ends when it calls leave.
+// ok is false if ctx ends first.
+func (p *Peers) enterHedge(ctx context.Context, group string) (leave func(), ok bool) {
+	if p == nil {
+		return func() {}, true
+	}
+	slots := p.hedgeSlots(group)
+	select {
+	case slots <- struct{}{}:
+		return func() { <-slots }, true
+	case <-ctx.Done():
+		return nil, false
+	}
+}
+
+func (p *Peers) hedgeSlots(group string) chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.hedges[group] == nil {
+		if p.hedges == nil {
+			p.hedges = map[string]chan struct{}{}
+		}
+		p.hedges[group] = make(chan struct{}, maxHedges)
+	}
+	return p.hedges[group]
 }
 
 // everReached reports whether the server has ever responded to any of the peers.
