@@ -16,6 +16,7 @@ import (
 
 	"github.com/tidings/tidings/internal/budget"
 	"github.com/tidings/tidings/internal/engine"
+	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/reflector"
 	"github.com/tidings/tidings/source"
 	"github.com/tidings/tidings/source/recording"
@@ -195,7 +196,7 @@ func newShared[T Object](f *Factory, key informerKey, t target, opts UnsharedOpt
 	}
 	shared.core = engine.New(engine.Config[T]{
 		Memory: memory, Identity: identity, Options: options, Name: shared.info.title, Resource: t.resource, Namespaces: t.namespaces,
-		Type: source.ObjectType(first), NewSource: withFirst(t.namespaces[0], first, newSource), OnEnd: func() { f.remove(shared) },
+		Type: intake.ObjectType[T](first), NewSource: withFirst(t.namespaces[0], first, newSource), OnEnd: func() { f.remove(shared) },
 	})
 	f.all = append(f.all, shared)
 	f.unsynced = nil

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tidings/tidings/deltafifo"
 	"github.com/tidings/tidings/internal/engine"
+	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/internal/store"
 	"github.com/tidings/tidings/reflector"
 	"github.com/tidings/tidings/source"
@@ -79,7 +80,7 @@ func NewInformer[T Object](src source.ListerWatcher[T], opts InformerOptions[T])
 	core := engine.New(engine.Config[T]{
 		Options: shared.engine(new(reflector.Peers), clusterOf(nil, shared)), Identity: identityOf(opts.Name, scope, opts.Labels),
 		Name: opts.Name, Resource: scope.Resource, Namespaces: []string{All}, Transform: opts.Transform, Memory: memory,
-		Type: source.ObjectType(src), NewSource: func(string) (source.ListerWatcher[T], error) { return src, nil },
+		Type: intake.ObjectType[T](src), NewSource: func(string) (source.ListerWatcher[T], error) { return src, nil },
 	})
 	return &SharedInformer[T]{
 		core: core, info: informerInfo{resource: opts.Name, title: opts.Name, goType: goType, staleAfter: shared.StaleAfter}, selection: selection{labels: opts.Labels},

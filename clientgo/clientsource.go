@@ -22,7 +22,7 @@ func newClientSource(client tweakedClient, example tidings.Object) (source.Liste
 	if err != nil {
 		return nil, err
 	}
-	return clientSource{typeChecked{src, example}}, nil
+	return clientSource{newTypeChecked(src, example)}, nil
 }
 
 // ObjectType returns the type of the objects, which the engine needs to fold them.

@@ -3,7 +3,6 @@ package clientgo
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -15,14 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/features"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/tidings/tidings"
-	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/source"
 )
 
@@ -142,7 +138,10 @@ func (c *collection) source(example runtime.Object) (*collectionSource, bool) {
 		return nil, false
 	}
 	src, err := source.NewHTTPLike(connection, source.Scope{Resource: of.Resource, Namespace: c.namespace}, object)
-	return &collectionSource{src, client.GetRateLimiter()}, err == nil
+	if err != nil {
+		return nil, false
+	}
+	return newCollectionSource(src, client.GetRateLimiter()), true
 }
 
 // isBuiltin reports whether the object's type is one of Kubernetes' own, of the given version.
@@ -198,101 +197,3 @@ func (t collectionTransport) RoundTrip(request *http.Request) (*http.Response, e
 
 // WrappedRoundTripper returns the wrapped transport, as client-go's transports do.
 func (t collectionTransport) WrappedRoundTripper() http.RoundTripper { return t.RoundTripper }
-
-// collectionSource reads a collection within the rate limit of its client.
-type collectionSource struct {
-	*source.HTTP[tidings.Object]
-	limiter flowcontrol.RateLimiter // nil if there is none
-}
-
-// List waits for the rate limiter, and lists.
-func (s *collectionSource) List(ctx context.Context, opts source.ListOptions[tidings.Object], each func(tidings.Object) error) (source.ListResult, error) {
-	if err := s.admit(ctx); err != nil {
-		return source.ListResult{}, err
-	}
-	return s.HTTP.List(ctx, opts, func(obj tidings.Object) error {
-		clearMetadataKind(obj)
-		return each(obj)
-	})
-}
-
-// Watch waits for the rate limiter, and watches. It streams initial objects only if client-go's feature gate allows it.
-func (s *collectionSource) Watch(ctx context.Context, opts source.WatchOptions[tidings.Object]) (source.Stream[tidings.Object], error) {
-	if err := s.admitWatch(ctx, opts); err != nil {
-		return nil, err
-	}
-	stream, err := s.HTTP.Watch(ctx, opts)
-	if err != nil {
-		return nil, err
-	}
-	return collectionStream{stream}, nil
-}
-
-// Self returns s, whose objects are decoded by those who hold them; see source.HTTP. Those that are metadata have to
-// come through List and Watch, which clear their kind.
-func (s *collectionSource) Self() any {
-	if s.ObjectType() == reflect.TypeFor[*metav1.PartialObjectMetadata]() {
-		return nil
-	}
-	return s
-}
-
-// ListDecoded waits for the rate limiter, and lists.
-func (s *collectionSource) ListDecoded(
-	ctx context.Context, opts source.ListOptions[tidings.Object], by intake.Decoder[tidings.Object],
-	each func(intake.Received[tidings.Object]) error,
-) (source.ListResult, error) {
-	if err := s.admit(ctx); err != nil {
-		return source.ListResult{}, err
-	}
-	return s.HTTP.ListDecoded(ctx, opts, by, each)
-}
-
-// WatchDecoded is Watch for objects that are not metadata.
-func (s *collectionSource) WatchDecoded(
-	ctx context.Context, opts source.WatchOptions[tidings.Object], by intake.Decoder[tidings.Object],
-) (source.Stream[tidings.Object], error) {
-	if err := s.admitWatch(ctx, opts); err != nil {
-		return nil, err
-	}
-	return s.HTTP.WatchDecoded(ctx, opts, by)
-}
-
-type collectionStream struct{ source.Stream[tidings.Object] }
-
-// Next clears the kinds of metadata.
-func (s collectionStream) Next(buf []source.Event[tidings.Object]) ([]source.Event[tidings.Object], error) {
-	before := len(buf)
-	buf, err := s.Stream.Next(buf)
-	for _, event := range buf[min(before, len(buf)):] {
-		clearMetadataKind(event.Object)
-	}
-	return buf, err
-}
-
-// clearMetadataKind clears what the source fills in: client-go's metadata clients leave the kind
-// empty. It writes to objects that the source has just made only, since those in a store have none.
-func clearMetadataKind(obj tidings.Object) {
-	if metadata, ok := obj.(*metav1.PartialObjectMetadata); ok && metadata.TypeMeta != (metav1.TypeMeta{}) {
-		metadata.TypeMeta = metav1.TypeMeta{}
-	}
-}
-
-// admitWatch waits until a watch may be requested.
-func (s *collectionSource) admitWatch(ctx context.Context, opts source.WatchOptions[tidings.Object]) error {
-	if opts.SendInitialEvents && !streams() {
-		return fmt.Errorf("watch: initial events: the feature gate %s is off: %w",
-			features.WatchListClient, errors.ErrUnsupported)
-	}
-	return s.admit(ctx)
-}
-
-func (s *collectionSource) admit(ctx context.Context) error {
-	if s.limiter == nil {
-		return nil
-	}
-	if err := s.limiter.Wait(ctx); err != nil {
-		return fmt.Errorf("the client's rate limiter: %w", err)
-	}
-	return nil
-}

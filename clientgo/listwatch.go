@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/util/watchlist"
 
 	"github.com/tidings/tidings"
+	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
 )
@@ -68,14 +69,19 @@ func newSource(lw cache.ListerWatcher, example runtime.Object) (source.ListerWat
 	if err != nil || example == nil {
 		return src, err
 	}
-	return typeChecked{src, example}, nil
+	return newTypeChecked(src, example), nil
 }
 
 // typeChecked is a source that checks its objects against an example: their Go type, and their kind
 // if the type has a field for that.
 type typeChecked struct {
 	source.ListerWatcher[tidings.Object]
+	intake.SharedParts
 	example runtime.Object
+}
+
+func newTypeChecked(src source.ListerWatcher[tidings.Object], example runtime.Object) typeChecked {
+	return typeChecked{src, intake.SharedParts{Of: src}, example}
 }
 
 // check returns an error if obj does not match the example.
@@ -93,20 +99,10 @@ func (c typeChecked) check(obj tidings.Object) error {
 	return nil
 }
 
-// SharedBytes forwards to the source.
-func (c typeChecked) SharedBytes() int64 {
-	return c.ListerWatcher.(interface{ SharedBytes() int64 }).SharedBytes()
-}
-
 // Unnumbered forwards to the source.
 func (c typeChecked) Unnumbered() bool {
 	src, ok := c.ListerWatcher.(interface{ Unnumbered() bool })
 	return ok && src.Unnumbered()
-}
-
-// OnStrayWrite forwards to the source.
-func (c typeChecked) OnStrayWrite(fn func(field string)) {
-	c.ListerWatcher.(interface{ OnStrayWrite(func(string)) }).OnStrayWrite(fn)
 }
 
 // List fails at the first object that does not match the example.

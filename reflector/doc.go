@@ -11,11 +11,10 @@
 // resumed from its version; or to Listing if the failed page can be requested again. Every state
 // leads to Stopped when the context ends.
 //
-// A Reflector is this machine and one function, Step, which does the work of one state (one
-// request, or one read from a stream) and picks the next state. Run calls Step until its context
-// ends. Except for requests beside an open watch, there is only one goroutine, the caller's. The
-// sink is called on it, so a sink that blocks exerts backpressure on the stream, the connection and
-// eventually the server.
+// A Reflector is this machine. Run does the work of one state at a time (one request, or one read
+// from a stream) and picks the next state, until its context ends. Except for requests beside an
+// open watch, there is only one goroutine, the caller's. The sink is called on it, so a sink that
+// blocks exerts backpressure on the stream, the connection and eventually the server.
 //
 // # Guarantees
 //

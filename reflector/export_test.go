@@ -20,6 +20,12 @@ type hooked[T object.Object] struct {
 	hooks Hooks[T]
 }
 
+// Step does the work of one phase.
+func (r *Reflector[T]) Step(ctx context.Context) error { return r.step(ctx) }
+
+// HolderDecodes reports whether the holder decodes the objects of the source.
+func (r *Reflector[T]) HolderDecodes() bool { return r.decoding != nil }
+
 // NewHooked is New for a sink with hooks.
 func NewHooked[T object.Object](opts Options[T], hooks Hooks[T]) (*Reflector[T], error) {
 	open := intake.Open[T]{Previous: intake.Previous[T](opts.Previous), Sink: opts.Sink}

@@ -8,9 +8,10 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// decodingSource is a source whose objects the holder decodes.
+// decodingSource are the internals of a source whose objects the holder decodes.
 type decodingSource[T object.Object] interface {
-	// Self returns the source itself. One that embeds it returns another: its own List and Watch are called.
+	// Self returns the source that the internals belong to. A source that embeds it has inherited them, and is
+	// another: its own List and Watch are called.
 	Self() any
 	ListDecoded(
 		context.Context, source.ListOptions[T], intake.Decoder[T], func(intake.Received[T]) error,
@@ -18,8 +19,6 @@ type decodingSource[T object.Object] interface {
 	// WatchDecoded returns a decodedStream.
 	WatchDecoded(context.Context, source.WatchOptions[T], intake.Decoder[T]) (source.Stream[T], error)
 }
-
-var _ decodingSource[object.Object] = (*source.HTTP[object.Object])(nil)
 
 // decodedStream is a stream whose objects the holder decodes.
 type decodedStream[T object.Object] interface {

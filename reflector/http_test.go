@@ -205,3 +205,24 @@ func TestClientTimeout(t *testing.T) {
 		})
 	}
 }
+
+// embedding is a user's source, whose own List may do something else than the one that it has inherited.
+type embedding struct{ *source.HTTP[*corev1.Pod] }
+
+// TestHolderDecodes what comes over HTTP, but not what comes from a source that embeds that.
+func TestHolderDecodes(t *testing.T) {
+	client, err := source.NewClient(&rest.Config{Host: "http://server.test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods, err := source.NewHTTP[*corev1.Pod](client, source.Scope{Resource: podResource})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for src, want := range map[source.ListerWatcher[*corev1.Pod]]bool{pods: true, embedding{pods}: false} {
+		r, err := reflector.New(reflector.Options[*corev1.Pod]{Source: src, Sink: &podSink{}})
+		if err != nil || r.HolderDecodes() != want {
+			t.Errorf("%T: %t, %v", src, !want, err)
+		}
+	}
+}

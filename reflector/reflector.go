@@ -12,7 +12,7 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// ErrStopped is returned by Step and Run on a reflector that has stopped.
+// ErrStopped is returned by Run on a reflector that has stopped.
 var ErrStopped = errors.New("the reflector has stopped")
 
 // triesInPlace is how often in a row something may fail before a fallback is used: a WatchList before paged
@@ -56,10 +56,11 @@ func (p Phase) String() string {
 
 // Reflector keeps its sink in sync with one collection.
 //
-// Run and Step must be called from one goroutine. Status, Phase and Relist may be called from any.
-// The fields below are the machine's state; what other goroutines may see of it is copied to
-// status.
+// Run must be called from one goroutine. The other methods may be called from any. The fields below
+// are the machine's state; what other goroutines may see of it is copied to status.
 type Reflector[T object.Object] struct {
+	internals // reflectorInternals
+
 	opts     Options[T] // with defaults
 	holder   intake.Holder[T]
 	decoding decodingSource[T] // opts.Source, if its objects are decoded by the holder
@@ -134,7 +135,8 @@ func New[T object.Object](opts Options[T]) (*Reflector[T], error) {
 		opts: opts, holder: holder, resuming: resuming{due: true},
 		retry: newRetry(opts.Backoff, opts.Peers, rand.New(rand.NewPCG(opts.Seed, 0))),
 	}
-	if src, ok := opts.Source.(decodingSource[T]); ok && src.Self() == any(opts.Source) {
+	r.internals = intake.NewInternals(reflectorInternals[T]{r})
+	if src, ok := intake.InternalsOf(opts.Source).(decodingSource[T]); ok && src.Self() == any(opts.Source) {
 		r.decoding = src
 	}
 	r.inbox.arrived = r.eventArrived
@@ -158,7 +160,7 @@ func (r *Reflector[T]) Run(ctx context.Context) error {
 	}
 }
 
-// recoverStep calls Step and turns a panic into a failure.
+// recoverStep calls step and turns a panic into a failure.
 func (r *Reflector[T]) recoverStep(ctx context.Context) error {
 	defer func() {
 		if reason := recover(); reason != nil {
@@ -169,13 +171,13 @@ func (r *Reflector[T]) recoverStep(ctx context.Context) error {
 			r.fail(newPanicError(reason), Starting)
 		}
 	}()
-	return r.Step(ctx)
+	return r.step(ctx)
 }
 
-// Step does the work of the current phase, which is at most one request, one read or one wait, and picks the
+// step does the work of the current phase, which is at most one request, one read or one wait, and picks the
 // next phase. It returns nil until ctx ends, then the cause of that. All calls need the same ctx. It does not recover
 // panics of the sink.
-func (r *Reflector[T]) Step(ctx context.Context) error {
+func (r *Reflector[T]) step(ctx context.Context) error {
 	if r.phase != Stopped && ctx.Err() != nil {
 		r.stop()
 		return context.Cause(ctx)

@@ -18,17 +18,6 @@ type divergedError struct{ err error }
 func (e divergedError) Error() string { return e.err.Error() + "; listing everything again" }
 func (e divergedError) Unwrap() error { return e.err }
 
-// Relist makes the reflector list the most recent state of the collection and hand it to the sink,
-// without reusing any of the sink's objects. It is for callers that find the sink to differ from
-// the server; cause says how, and is reported as an Error with the reason Diverged. Relist does not
-// wait, and may be called from any goroutine.
-func (r *Reflector[T]) Relist(cause error) {
-	r.relistRequest.cause.Store(&cause)
-	if interrupt := r.relistRequest.interrupt.Load(); interrupt != nil && Phase(r.status.phase.Load()) == Watching {
-		(*interrupt)(nil)
-	}
-}
-
 // obeyRelistRequest abandons the watch and relists if a relist was requested. During a list or a
 // wait, the request stays pending until the reflector enters one of the phases below.
 func (r *Reflector[T]) obeyRelistRequest() {

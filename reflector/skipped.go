@@ -106,16 +106,6 @@ func (r *Reflector[T]) Skipped(key object.Key) (Skipped, bool) {
 	return entry, ok
 }
 
-// AllSkipped returns all objects whose present state could not be decoded, sorted by key; Status
-// names the first of them. It may be called from any goroutine and takes no lock.
-func (r *Reflector[T]) AllSkipped() []Skipped {
-	st := r.status.skipped.Load()
-	if st == nil {
-		return nil
-	}
-	return sortedSkipped(st.all)
-}
-
 // skippedStatus is what readers see of the skipped objects. It is immutable.
 type skippedStatus struct {
 	all   map[object.Key]Skipped

@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tidings/tidings/internal/codec"
 	"github.com/tidings/tidings/internal/protocol"
 	"github.com/tidings/tidings/object"
-	"github.com/tidings/tidings/source"
 )
 
 // collection holds the objects of one resource as the API server sent them, and a journal of their
@@ -81,7 +81,7 @@ func (c *collection) wake() {
 }
 
 // Add implements reflector.Sink.
-func (c *collection) Add(deltas []object.Delta[*source.Raw], resourceVersion string) {
+func (c *collection) Add(deltas []object.Delta[*codec.Raw], resourceVersion string) {
 	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -98,7 +98,7 @@ func (c *collection) Add(deltas []object.Delta[*source.Raw], resourceVersion str
 }
 
 // apply applies one change, unless it is older than the state.
-func (c *collection) apply(d object.Delta[*source.Raw], now time.Time) {
+func (c *collection) apply(d object.Delta[*codec.Raw], now time.Time) {
 	version, err := protocol.ParseVersion(d.Object.GetResourceVersion())
 	if err != nil || version <= c.version {
 		return
@@ -147,7 +147,7 @@ func (c *collection) sizeOf(change protocol.Change) int64 {
 
 func encodedSize(o object.Object) int64 {
 	switch o := o.(type) {
-	case *source.Raw:
+	case *codec.Raw:
 		data, _ := o.Encoding()
 		return int64(len(data))
 	case *packed:
@@ -197,7 +197,7 @@ func (c *collection) trim(now time.Time) {
 
 // Replace implements reflector.Sink. What happened between the last state and the list is unknown,
 // so the journal begins anew, and the watches that have not reached the list's version end.
-func (c *collection) Replace(objects object.Collection[*source.Raw], resourceVersion string) {
+func (c *collection) Replace(objects object.Collection[*codec.Raw], resourceVersion string) {
 	version, err := protocol.ParseVersion(resourceVersion)
 	state, size := c.stateOf(objects)
 	c.mu.Lock()

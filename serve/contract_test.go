@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 
+	"github.com/tidings/tidings/internal/codec"
 	"github.com/tidings/tidings/object"
-	"github.com/tidings/tidings/source"
 	"github.com/tidings/tidings/tidingstest"
 )
 
@@ -148,7 +148,7 @@ func TestBookmarks(t *testing.T) {
 func TestJournalAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCollection(journalLimits{bytes: 1 << 20, age: 5 * time.Minute})
-		c.Replace(object.Items[*source.Raw](nil), "1")
+		c.Replace(object.Items[*codec.Raw](nil), "1")
 		add := func(version string) {
 			o := configMap("x"+version, "a")
 			o.ResourceVersion = version
@@ -156,11 +156,11 @@ func TestJournalAge(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			raw, err := source.ParseRaw(data, true)
+			raw, err := codec.ParseRaw(data, true)
 			if err != nil {
 				t.Fatal(err)
 			}
-			c.Add([]object.Delta[*source.Raw]{{Type: object.Added, Key: object.KeyOf(raw), Object: raw}}, version)
+			c.Add([]object.Delta[*codec.Raw]{{Type: object.Added, Key: object.KeyOf(raw), Object: raw}}, version)
 		}
 		add("2")
 		time.Sleep(4 * time.Minute)

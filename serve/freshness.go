@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/tidings/tidings/internal/codec"
 	"github.com/tidings/tidings/internal/protocol"
 	"github.com/tidings/tidings/source"
 )
@@ -25,7 +26,7 @@ type freshness struct {
 	ctx        context.Context // ends the questions
 	asking     sync.WaitGroup
 	collection *collection
-	source     *source.HTTP[*source.Raw]
+	source     *source.HTTP[*codec.Raw]
 	relist     func(cause error)
 
 	probe  shared
@@ -55,7 +56,7 @@ const (
 	probeFrom = 500
 )
 
-func newFreshness(ctx context.Context, c *collection, s *source.HTTP[*source.Raw]) *freshness {
+func newFreshness(ctx context.Context, c *collection, s *source.HTTP[*codec.Raw]) *freshness {
 	return &freshness{ctx: ctx, collection: c, source: s}
 }
 
@@ -154,12 +155,12 @@ func (f *freshness) lookAhead(version uint64) {
 	since, epoch := f.collection.position()
 	ctx, cancel := context.WithTimeout(f.ctx, probePatience)
 	defer cancel()
-	w, err := f.source.Watch(ctx, source.WatchOptions[*source.Raw]{ResourceVersion: format(since), Timeout: probeTimeout})
+	w, err := f.source.Watch(ctx, source.WatchOptions[*codec.Raw]{ResourceVersion: format(since), Timeout: probeTimeout})
 	if err != nil {
 		return
 	}
 	defer w.Close()
-	var events []source.Event[*source.Raw]
+	var events []source.Event[*codec.Raw]
 	for err == nil {
 		events, err = w.Next(events[:0])
 		for _, e := range events {
@@ -216,7 +217,7 @@ func (f *freshness) send(q *question) {
 func (f *freshness) list() (uint64, error) {
 	ctx, cancel := context.WithTimeout(f.ctx, askPatience)
 	defer cancel()
-	result, err := f.source.List(ctx, source.ListOptions[*source.Raw]{Limit: 1}, func(*source.Raw) error { return nil })
+	result, err := f.source.List(ctx, source.ListOptions[*codec.Raw]{Limit: 1}, func(*codec.Raw) error { return nil })
 	if err != nil {
 		return 0, err
 	}

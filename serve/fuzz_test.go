@@ -17,9 +17,9 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
 	"k8s.io/apiserver/pkg/storage"
 
+	"github.com/tidings/tidings/internal/codec"
 	"github.com/tidings/tidings/internal/protocol"
 	"github.com/tidings/tidings/object"
-	"github.com/tidings/tidings/source"
 	"github.com/tidings/tidings/tidingstest"
 )
 
@@ -58,7 +58,7 @@ func FuzzSelectors(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		raw, err := source.ParseRaw(data, true)
+		raw, err := codec.ParseRaw(data, true)
 		if err != nil {
 			t.Fatal(err)
 		}

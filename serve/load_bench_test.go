@@ -16,9 +16,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
 
+	"github.com/tidings/tidings/internal/codec"
 	"github.com/tidings/tidings/internal/wire/wiretest"
 	"github.com/tidings/tidings/object"
-	"github.com/tidings/tidings/source"
 	"github.com/tidings/tidings/tidingstest"
 )
 
@@ -134,8 +134,8 @@ func BenchmarkWatch(b *testing.B) {
 			version++
 			pod := pods[int(version)%len(pods)]
 			raw, _ := c.held(object.KeyOf(pod))
-			c.Add([]object.Delta[*source.Raw]{{
-				Type: object.Updated, Key: object.KeyOf(pod), Object: raw.WithResourceVersion(format(version)).(*source.Raw),
+			c.Add([]object.Delta[*codec.Raw]{{
+				Type: object.Updated, Key: object.KeyOf(pod), Object: raw.WithResourceVersion(format(version)).(*codec.Raw),
 			}}, format(version))
 			for range watchers {
 				<-seen

@@ -17,7 +17,6 @@ import (
 	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/internal/protocol"
 	"github.com/tidings/tidings/object"
-	"github.com/tidings/tidings/source"
 )
 
 // packing keeps the objects of one collection packed: as patches of others that resemble them, or with a dictionary.
@@ -54,7 +53,7 @@ func (c *collection) startPacking(t *protocol.ResourceType) error {
 }
 
 // data returns the bytes that are packed for an object.
-func (p *packing) data(raw *source.Raw) []byte {
+func (p *packing) data(raw *codec.Raw) []byte {
 	data, _ := raw.Encoding()
 	if p.codec != nil {
 		return codec.AppendReceived(nil, data)
@@ -63,7 +62,7 @@ func (p *packing) data(raw *source.Raw) []byte {
 }
 
 // pack packs an object. before is its earlier state, which is released, or nil.
-func (p *packing) pack(raw *source.Raw, before *packed) *packed {
+func (p *packing) pack(raw *codec.Raw, before *packed) *packed {
 	var like *fold.Dictionary
 	if before != nil {
 		like = before.pack.Dictionary()
@@ -75,7 +74,7 @@ func (p *packing) pack(raw *source.Raw, before *packed) *packed {
 }
 
 // unfilled returns a packed object whose bytes are yet to be packed.
-func (p *packing) unfilled(raw *source.Raw) *packed {
+func (p *packing) unfilled(raw *codec.Raw) *packed {
 	version, _ := protocol.ParseVersion(raw.ResourceVersion) // a collection keeps no others
 	return &packed{ObjectMeta: noMeta, packing: p, version: version}
 }
@@ -104,14 +103,14 @@ type packed struct {
 var noMeta = &metav1.ObjectMeta{}
 
 // open returns the object.
-func (o *packed) open() *source.Raw {
+func (o *packed) open() *codec.Raw {
 	data, err := o.pack.Open(nil)
 	if err == nil {
 		if o.packing.codec != nil {
 			data = codec.Received(data)
 		}
-		var raw *source.Raw
-		if raw, err = source.ParseRaw(data, o.packing.protobuf); err == nil {
+		var raw *codec.Raw
+		if raw, err = codec.ParseRaw(data, o.packing.protobuf); err == nil {
 			return raw
 		}
 	}
@@ -165,9 +164,9 @@ var (
 )
 
 // opened returns an object of a collection as it came; nil if there is none.
-func opened(o object.Object) *source.Raw {
+func opened(o object.Object) *codec.Raw {
 	switch o := o.(type) {
-	case *source.Raw:
+	case *codec.Raw:
 		return o
 	case *packed:
 		return o.open()
@@ -177,21 +176,21 @@ func opened(o object.Object) *source.Raw {
 
 // holder is a collection as a reflector fills it. Lists are packed while they come.
 type holder struct {
-	intake.Open[*source.Raw]
+	intake.Open[*codec.Raw]
 	collection *collection
 }
 
 func newHolder(c *collection) holder {
-	return holder{intake.Open[*source.Raw]{Previous: c.held, Sink: c}, c}
+	return holder{intake.Open[*codec.Raw]{Previous: c.held, Sink: c}, c}
 }
 
 // Gather implements intake.Holder.
-func (h holder) Gather(n int) intake.Gathering[*source.Raw] { return h.collection.gather(n) }
+func (h holder) Gather(n int) intake.Gathering[*codec.Raw] { return h.collection.gather(n) }
 
 // gather returns a Gathering for about n objects.
-func (c *collection) gather(n int) intake.Gathering[*source.Raw] {
+func (c *collection) gather(n int) intake.Gathering[*codec.Raw] {
 	if c.packing == nil {
-		return intake.NewGathering[*source.Raw](n)
+		return intake.NewGathering[*codec.Raw](n)
 	}
 	return &gathering{collection: c, packing: c.packing}
 }
@@ -220,14 +219,14 @@ func (g *gathering) Len() int             { return len(g.items) }
 func (g *gathering) Key(i int) object.Key { return keyOf(g.paths[i]) }
 func (g *gathering) Version(i int) string { return g.items[i].GetResourceVersion() }
 
-func (g *gathering) Add(r intake.Received[*source.Raw]) bool {
+func (g *gathering) Add(r intake.Received[*codec.Raw]) bool {
 	g.paths = append(g.paths, pathOf(r.Key()))
 	g.items = append(g.items, g.item(r))
 	return true
 }
 
 // item returns the packed object, which may get its bytes later.
-func (g *gathering) item(r intake.Received[*source.Raw]) *packed {
+func (g *gathering) item(r intake.Received[*codec.Raw]) *packed {
 	if r.Unchanged {
 		if held := g.collection.packedAt(r.Key()); held != nil && held.GetResourceVersion() == r.Version() {
 			return held
@@ -251,7 +250,7 @@ func (g *gathering) fill() {
 	g.unfilled, g.data, g.size = g.unfilled[:0], g.data[:0], 0
 }
 
-func (g *gathering) Set(i int, r intake.Received[*source.Raw]) bool {
+func (g *gathering) Set(i int, r intake.Received[*codec.Raw]) bool {
 	g.fill()
 	g.drop(i)
 	g.items[i] = g.item(r)
@@ -287,7 +286,7 @@ func (g *gathering) drop(i int) {
 	}
 }
 
-func (g *gathering) Collection() object.Collection[*source.Raw] {
+func (g *gathering) Collection() object.Collection[*codec.Raw] {
 	g.fill()
 	return packedItems{g}
 }
@@ -303,8 +302,8 @@ func (g *gathering) Close() (kept string) {
 type packedItems struct{ *gathering }
 
 // All implements object.Collection.
-func (p packedItems) All() iter.Seq2[object.Key, *source.Raw] {
-	return func(yield func(object.Key, *source.Raw) bool) {
+func (p packedItems) All() iter.Seq2[object.Key, *codec.Raw] {
+	return func(yield func(object.Key, *codec.Raw) bool) {
 		for i, o := range p.items {
 			if !yield(p.Key(i), o.open()) {
 				return
@@ -322,7 +321,7 @@ func (c *collection) packedAt(key object.Key) *packed {
 }
 
 // keep returns an object as the collection keeps it. before is its earlier state, or nil. The lock is held.
-func (c *collection) keep(raw *source.Raw, before object.Object) object.Object {
+func (c *collection) keep(raw *codec.Raw, before object.Object) object.Object {
 	if c.packing == nil {
 		return raw
 	}
@@ -338,7 +337,7 @@ func (c *collection) drop(o object.Object) {
 }
 
 // stateOf returns the objects of a list by path, as the collection keeps them, and about what they take.
-func (c *collection) stateOf(objects object.Collection[*source.Raw]) (state map[string]object.Object, size int64) {
+func (c *collection) stateOf(objects object.Collection[*codec.Raw]) (state map[string]object.Object, size int64) {
 	state = make(map[string]object.Object, objects.Len())
 	if items, ok := objects.(packedItems); ok {
 		for i, path := range items.paths {
@@ -355,7 +354,7 @@ func (c *collection) stateOf(objects object.Collection[*source.Raw]) (state map[
 }
 
 // take makes a state that stateOf has returned that of the collection. The lock is held.
-func (c *collection) take(objects object.Collection[*source.Raw], state map[string]object.Object) {
+func (c *collection) take(objects object.Collection[*codec.Raw], state map[string]object.Object) {
 	if items, ok := objects.(packedItems); ok {
 		items.taken = true
 		for path, o := range c.objects {

@@ -7,11 +7,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/tidings/tidings/internal/codec"
 	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/internal/protocol"
 	"github.com/tidings/tidings/internal/wire/wiretest"
 	"github.com/tidings/tidings/object"
-	"github.com/tidings/tidings/source"
 	"github.com/tidings/tidings/tidingstest"
 )
 
@@ -123,16 +123,16 @@ func TestGatheringReleases(t *testing.T) {
 	if err := c.startPacking(podType); err != nil {
 		t.Fatal(err)
 	}
-	received := func(pod *corev1.Pod) intake.Received[*source.Raw] {
+	received := func(pod *corev1.Pod) intake.Received[*codec.Raw] {
 		data, err := pod.Marshal()
 		if err != nil {
 			t.Fatal(err)
 		}
-		raw, err := source.ParseRaw(data, true)
+		raw, err := codec.ParseRaw(data, true)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return intake.Received[*source.Raw]{Object: raw}
+		return intake.Received[*codec.Raw]{Object: raw}
 	}
 	all := wiretest.Pods(1300, 2)
 	for i, pod := range all {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/tidings/tidings/internal/codec"
 	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/internal/protocol"
 	"github.com/tidings/tidings/object"
@@ -45,8 +46,8 @@ type resource struct {
 // foundResource is what is known about a resource that exists.
 type foundResource struct {
 	protocol.ResourceType
-	source    *source.HTTP[*source.Raw]
-	reflector *reflector.Reflector[*source.Raw]
+	source    *source.HTTP[*codec.Raw]
+	reflector *reflector.Reflector[*codec.Raw]
 	fresh     *freshness
 }
 
@@ -79,7 +80,7 @@ func (r *resource) follow(ctx context.Context, found *foundResource, client *sou
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	scope := source.Scope{Resource: found.GroupVersionResource, Kind: found.GroupVersionKind()}
-	src, err := source.NewRaw(client, scope, found.BuiltIn)
+	src, err := newSource(client, scope, found.BuiltIn)
 	if err == nil && r.packs {
 		err = r.collection.startPacking(&found.ResourceType)
 	}
@@ -88,7 +89,7 @@ func (r *resource) follow(ctx context.Context, found *foundResource, client *sou
 			found.SelectableFields = r.selectable(&found.ResourceType)
 		}
 		found.source, found.fresh = src, newFreshness(ctx, r.collection, src)
-		options := reflector.Options[*source.Raw]{
+		options := reflector.Options[*codec.Raw]{
 			Source: src, Sink: r.collection, Previous: r.collection.held, Resource: found.GroupVersionResource, Name: r.name, Logger: r.logger,
 			OnError: func(err *reflector.Error) {
 				if apierrors.IsNotFound(err) {
@@ -97,11 +98,11 @@ func (r *resource) follow(ctx context.Context, found *foundResource, client *sou
 				}
 			},
 		}
-		var h intake.Holder[*source.Raw] = newHolder(r.collection)
+		var h intake.Holder[*codec.Raw] = newHolder(r.collection)
 		if r.saved != nil {
 			h = r.saved.holder(r.collection, found)
 		}
-		options.Sink = intake.AsSink[*source.Raw]{Holder: h}
+		options.Sink = intake.AsSink[*codec.Raw]{Holder: h}
 		found.reflector, err = reflector.New(options)
 	}
 	if err != nil {
@@ -111,7 +112,7 @@ func (r *resource) follow(ctx context.Context, found *foundResource, client *sou
 	}
 	found.fresh.relist = func(cause error) {
 		if found.reflector.Phase() == reflector.Watching { // otherwise it is finding out by itself
-			found.reflector.Relist(cause)
+			intake.InternalsOf(found.reflector).(interface{ Relist(error) }).Relist(cause)
 		}
 	}
 	r.collection.follow(&found.ResourceType)
@@ -123,6 +124,14 @@ func (r *resource) follow(ctx context.Context, found *foundResource, client *sou
 	_ = found.reflector.Run(ctx) // returns only why ctx ended
 	found.fresh.asking.Wait()
 	return context.Cause(ctx)
+}
+
+// newSource returns a source of objects as the API server sends them, in protobuf or JSON.
+func newSource(client *source.Client, scope source.Scope, protobuf bool) (*source.HTTP[*codec.Raw], error) {
+	type rawClient interface {
+		NewRaw(source.Scope, bool) (*source.HTTP[*codec.Raw], error)
+	}
+	return intake.InternalsOf(client).(rawClient).NewRaw(scope, protobuf)
 }
 
 // ready returns what is known about the resource, or why its requests have to be forwarded.
@@ -147,7 +156,7 @@ func (r *resource) ready() (*foundResource, error) {
 }
 
 // held returns the object that the collection has under a key.
-func (c *collection) held(key object.Key) (*source.Raw, bool) {
+func (c *collection) held(key object.Key) (*codec.Raw, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	raw := opened(c.objects[key.String()])

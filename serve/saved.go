@@ -14,12 +14,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tidings/tidings/internal/codec"
 	"github.com/tidings/tidings/internal/fold"
 	"github.com/tidings/tidings/internal/fold/file"
 	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/internal/protocol"
 	"github.com/tidings/tidings/object"
-	"github.com/tidings/tidings/source"
 )
 
 // savedFile keeps the objects of one resource on disk, so that the next start watches from their version. The journal
@@ -103,7 +103,7 @@ func (f *savedFile) keep(ctx context.Context, c *collection, t *protocol.Resourc
 
 // load adds what the file holds to objects, and returns the key of the newest one.
 func (f *savedFile) load(
-	t *protocol.ResourceType, objects intake.Gathering[*source.Raw],
+	t *protocol.ResourceType, objects intake.Gathering[*codec.Raw],
 ) (version uint64, newest object.Key, err error) {
 	last := uint64(0)
 	err = file.ReadFile(f.path, file.Options{}, func(r *file.Reader) error {
@@ -121,11 +121,11 @@ func (f *savedFile) load(
 			if err != nil {
 				return err
 			}
-			raw, err := source.ParseRaw(data, t.BuiltIn)
+			raw, err := codec.ParseRaw(data, t.BuiltIn)
 			if err != nil {
 				return err
 			}
-			objects.Add(intake.Received[*source.Raw]{Object: raw})
+			objects.Add(intake.Received[*codec.Raw]{Object: raw})
 			if v, err := protocol.ParseVersion(raw.ResourceVersion); err == nil && v > last {
 				last, newest = v, object.KeyOf(raw)
 			}
@@ -177,7 +177,7 @@ func (c *collection) contents() (map[string]object.Object, uint64) {
 }
 
 // restore fills an empty collection with a saved state, which is not served before it is confirmed.
-func (c *collection) restore(objects object.Collection[*source.Raw], version uint64) {
+func (c *collection) restore(objects object.Collection[*codec.Raw], version uint64) {
 	state, size := c.stateOf(objects)
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -87,8 +87,7 @@ func TestNothingIsLeftOpen(t *testing.T) {
 			return err
 		}, false},
 		"metadata": {sameAnswer{code: 200, contentType: "application/json", body: pods2}, func(t *testing.T, from *source.HTTP[*corev1.Pod]) error {
-			_, err := source.ListMetadata(t.Context(), from, source.ListOptions[*corev1.Pod]{}, func(metav1.Object) error { return nil })
-			return err
+			return listMetadata(t, from)
 		}, true},
 		"a watch":                     {sameAnswer{code: 200, contentType: "application/json", body: event}, watch, false},
 		"a watch that says it is old": {sameAnswer{code: 200, contentType: "application/json", body: `{"type":"ERROR","object":` + gone + `}`}, watch, false},
@@ -129,6 +128,13 @@ func TestNothingIsLeftOpen(t *testing.T) {
 			}
 		})
 	}
+}
+
+func listMetadata(t *testing.T, from *source.HTTP[*corev1.Pod]) error {
+	opts := source.ListOptions[*metav1.PartialObjectMetadata]{}
+	ignore := func(*metav1.PartialObjectMetadata) error { return nil }
+	_, err := source.InternalsOf(from).ListMetadata(t.Context(), opts, ignore)
+	return err
 }
 
 // TestStatusInPlaceOfObjects: a Status that comes with code 200 is the server's own explanation, in every encoding.
@@ -227,7 +233,7 @@ func TestRequestsSayWhoAsks(t *testing.T) {
 		if _, err := from.Watch(t.Context(), source.WatchOptions[*corev1.Pod]{Timeout: 330 * time.Second}); err == nil {
 			t.Error("no error")
 		}
-		if _, err := source.ListMetadata(t.Context(), from, source.ListOptions[*corev1.Pod]{}, nil); err == nil {
+		if err := listMetadata(t, from); err == nil {
 			t.Error("no error")
 		}
 		if got := a.requests[0].Header.Get("User-Agent"); got != want {
@@ -239,22 +245,5 @@ func TestRequestsSayWhoAsks(t *testing.T) {
 		if got := a.requests[1].Header.Get("Accept"); !strings.Contains(got, "as=PartialObjectMetadataList") {
 			t.Errorf("metadata is asked for as %q", got)
 		}
-	}
-}
-
-// TestMetadataOfOtherSources comes from their lists.
-func TestMetadataOfOtherSources(t *testing.T) {
-	from := source.Funcs[*corev1.Pod]{
-		ListFunc: func(_ context.Context, opts source.ListOptions[*corev1.Pod], each func(*corev1.Pod) error) (source.ListResult, error) {
-			return source.ListResult{ResourceVersion: opts.ResourceVersion}, each(pod("a", "b"))
-		},
-	}
-	var names []string
-	result, err := source.ListMetadata(t.Context(), from, source.ListOptions[*corev1.Pod]{ResourceVersion: "7"}, func(o metav1.Object) error {
-		names = append(names, o.GetName())
-		return nil
-	})
-	if err != nil || result.ResourceVersion != "7" || len(names) != 1 || names[0] != "b" {
-		t.Errorf("%v, %+v, %v", names, result, err)
 	}
 }

@@ -12,13 +12,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
+
+	"github.com/tidings/tidings/internal/intake"
 )
 
 // Client is a connection pool to one API server, shared by all sources for that server. It may be used by
 // several goroutines.
 type Client struct {
-	http *http.Client
-	base *url.URL
+	internals // clientInternals
+	http      *http.Client
+	base      *url.URL
 	// timeout is rest.Config.Timeout: how long a response may take. It does not end running watches.
 	timeout time.Duration
 	// caHash is a hash of the certificate authority; "" if there is none.
@@ -54,9 +57,7 @@ func NewClient(config *rest.Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("source: connection to %s: %w", base.Redacted(), err)
 	}
-	return &Client{
-		http: client, base: base, timeout: timeout, caHash: caHash(c), compress: !c.DisableCompression, warnings: warningHandler(c),
-	}, nil
+	return newClient(c, client, base, timeout), nil
 }
 
 // NewClientFor is like NewClient, but uses the given HTTP client, which must do the authentication,
@@ -71,9 +72,14 @@ func NewClientFor(config *rest.Config, client *http.Client) (*Client, error) {
 	}
 	timeout, untimed := client.Timeout, *client
 	untimed.Timeout = 0 // it would end watches
-	return &Client{
-		http: &untimed, base: base, timeout: timeout, caHash: caHash(config), compress: !config.DisableCompression, warnings: warningHandler(config),
-	}, nil
+	return newClient(config, &untimed, base, timeout), nil
+}
+
+func newClient(config *rest.Config, client *http.Client, base *url.URL, timeout time.Duration) *Client {
+	c := &Client{http: client, base: base, timeout: timeout, caHash: caHash(config)}
+	c.compress, c.warnings = !config.DisableCompression, warningHandler(config)
+	c.internals = intake.NewInternals(clientInternals{c})
+	return c
 }
 
 // hasTLSOptions reports whether config has TLS options, which it may even if the connection is not

@@ -95,8 +95,8 @@ func bodyError(err error, scope Scope) error {
 		return fmt.Errorf("%w (%s)", &TooLargeError{Size: -1, Limit: limit.Limit}, limit.What)
 	}
 	if limit, ok := errors.AsType[*proto.LimitError](err); ok {
-		metadata := startOf(limit.Start, 1)
-		key := object.Key{Namespace: string(startOf(metadata, 3)), Name: string(startOf(metadata, 1))}
+		metadata := proto.StartOf(limit.Start, 1)
+		key := object.Key{Namespace: string(proto.StartOf(metadata, 3)), Name: string(proto.StartOf(metadata, 1))}
 		size := int64(min(limit.Size, math.MaxInt64))
 		return fmt.Errorf("%v: %w", scope, &TooLargeError{Size: size, Limit: limit.Limit, Key: key})
 	}

@@ -6,7 +6,6 @@ import (
 	"io"
 	"sync"
 	"sync/atomic"
-	"unsafe"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -156,8 +155,8 @@ func (r *objectReader[T]) object(data []byte) (intake.Received[T], error) {
 	e.Data, e.Reuse = data, false
 	if r.reuse {
 		if m, ok := r.decoder.Peek(data); ok {
-			e.Reuse, e.Key = true, object.Key{Namespace: view(m.Namespace), Name: view(m.Name)}
-			e.UID, e.Version = types.UID(view(m.UID)), view(m.ResourceVersion)
+			e.Reuse, e.Key = true, object.Key{Namespace: wire.View(m.Namespace), Name: wire.View(m.Name)}
+			e.UID, e.Version = types.UID(wire.View(m.UID)), wire.View(m.ResourceVersion)
 		}
 	}
 	got, err := r.by.Decode(e)
@@ -189,9 +188,6 @@ func (r *objectReader[T]) decode(previous T, previousData []byte) (T, error) {
 	}
 	return r.decoder.Decode(r.arrived.Data, previous)
 }
-
-// view returns b as a string that shares its memory.
-func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // check rejects an object that does not belong to the collection.
 func (c *format[T]) check(o T) error {
@@ -306,8 +302,8 @@ func (c *format[T]) objectError(data []byte, t EventType, err error) error {
 // identify returns as much of the identity of a possibly malformed object as can be read.
 func (c *format[T]) identify(data []byte) wire.Meta {
 	if c.protobuf {
-		m := startOf(data, 1)
-		return wire.Meta{Name: startOf(m, 1), Namespace: startOf(m, 3), UID: startOf(m, 5), ResourceVersion: startOf(m, 6)}
+		m := proto.StartOf(data, 1)
+		return wire.Meta{Name: proto.StartOf(m, 1), Namespace: proto.StartOf(m, 3), UID: proto.StartOf(m, 5), ResourceVersion: proto.StartOf(m, 6)}
 	}
 	if m, ok := c.shared.Peek(data); ok {
 		return m

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 
-	"google.golang.org/protobuf/encoding/protowire"
-
 	"github.com/tidings/tidings/internal/wire/proto"
 	"github.com/tidings/tidings/object"
 )
@@ -117,40 +115,12 @@ func (r *frameReader) objectInstead() error {
 // keyAhead returns the key of the object in a frame that is too large, from the part that has arrived.
 func (r *frameReader) keyAhead() object.Key {
 	const prefix = len("k8s\x00")
-	o := startOf(r.in.buffered()[4:], 2, 1) // WatchEvent.object.raw
+	o := proto.StartOf(r.in.buffered()[4:], 2, 1) // WatchEvent.object.raw
 	if len(o) < prefix {
 		return object.Key{}
 	}
-	metadata := startOf(o[prefix:], 2, 1) // Unknown.raw.metadata
-	return object.Key{Namespace: string(startOf(metadata, 3)), Name: string(startOf(metadata, 1))}
-}
-
-// startOf descends through the fields with these numbers and returns as much of the last one as the truncated message
-// contains; nil if message ends before it.
-func startOf(message []byte, path ...protowire.Number) []byte {
-	for _, number := range path {
-		for {
-			n, wireType, size := protowire.ConsumeTag(message)
-			if size < 0 {
-				return nil
-			}
-			message = message[size:]
-			if n == number && wireType == protowire.BytesType {
-				break
-			}
-			if size = protowire.ConsumeFieldValue(n, wireType, message); size < 0 {
-				return nil
-			}
-			message = message[size:]
-		}
-		length, size := protowire.ConsumeVarint(message)
-		if size < 0 {
-			return nil
-		}
-		message = message[size:]
-		message = message[:min(uint64(len(message)), length)]
-	}
-	return message
+	metadata := proto.StartOf(o[prefix:], 2, 1) // Unknown.raw.metadata
+	return object.Key{Namespace: string(proto.StartOf(metadata, 3)), Name: string(proto.StartOf(metadata, 1))}
 }
 
 // typeName returns the type of an event as a string, without allocating for the known ones.

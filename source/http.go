@@ -48,8 +48,8 @@ const (
 // has changed, compare it.
 //
 // Objects share their equal parts, unless NoSharing is set, so they are read-only. If someone
-// writes to a shared part nevertheless, OnStrayWrite reports it, and objects decoded later do not
-// get that part.
+// writes to a shared part nevertheless, Stats.Corrupted counts it, an informer reports it, and
+// objects decoded later do not get that part.
 //
 // A response other than 200 OK results in an *apierrors.StatusError, with the server's Retry-After
 // if there is one; a body of another content type in a *ContentTypeError, an object above the size
@@ -59,11 +59,12 @@ const (
 // and ends it otherwise; in a watch it becomes an Invalid event. Warnings from the server go to the
 // handler in the client's rest.Config.
 type HTTP[T object.Object] struct {
-	typ    reflect.Type // of objects
-	client *Client
-	scope  Scope
-	base   *url.URL
-	accept string // the Accept header of watches
+	internals              // httpInternals
+	typ       reflect.Type // of objects
+	client    *Client
+	scope     Scope
+	base      *url.URL
+	accept    string // the Accept header of watches
 	// acceptList is the Accept header of lists.
 	acceptList string
 	json       *format[T]
@@ -99,11 +100,18 @@ func newHTTP[T object.Object](client *Client, scope Scope, typ reflect.Type) (*H
 	if scope.Resource.Resource == "" || scope.Resource.Version == "" {
 		return nil, errors.New("source: Scope.Resource needs a resource and a version, such as {apps, v1, deployments}")
 	}
-	h := &HTTP[T]{typ: typ, client: client, scope: scope, base: client.collectionURL(scope.Resource, scope.Namespace)}
+	h := newPlainHTTP[T](client, scope, typ)
 	if err := h.makeFormats(); err != nil {
 		return nil, fmt.Errorf("source: %v: %w", scope, err)
 	}
 	return h, nil
+}
+
+// newPlainHTTP returns a source without formats.
+func newPlainHTTP[T object.Object](client *Client, scope Scope, typ reflect.Type) *HTTP[T] {
+	h := &HTTP[T]{typ: typ, client: client, scope: scope, base: client.collectionURL(scope.Resource, scope.Namespace)}
+	h.internals = intake.NewInternals(httpInternals[T]{h})
+	return h
 }
 
 func (h *HTTP[T]) makeFormats() (err error) {
@@ -147,11 +155,6 @@ func (h *HTTP[T]) reportStrayWrite(field string) {
 	}
 }
 
-// OnStrayWrite sets a function that is called when a part that objects share is found to have been
-// modified. field is where it was noticed, such as "metadata.labels". The function is called while
-// List or Next runs, and must not block. Objects that already have the part keep it.
-func (h *HTTP[T]) OnStrayWrite(f func(field string)) { h.onStrayWrite.Store(&f) }
-
 // accept returns the Accept header; as is the media type parameter that requests metadata only.
 func accept(f form, protobuf bool, as string) string {
 	types := []string{jsonType}
@@ -183,17 +186,12 @@ func (h *HTTP[T]) Scope() Scope { return h.scope }
 
 // List implements ListerWatcher.
 func (h *HTTP[T]) List(ctx context.Context, opts ListOptions[T], each func(T) error) (ListResult, error) {
-	return h.ListDecoded(ctx, opts, intake.Previous[T](opts.Previous), func(r intake.Received[T]) error {
-		return each(r.Object)
-	})
+	by := intake.Previous[T](opts.Previous)
+	return httpInternals[T]{h}.ListDecoded(ctx, opts, by, func(r intake.Received[T]) error { return each(r.Object) })
 }
 
-// Self returns h. This module's engine calls ListDecoded and WatchDecoded in place of List and Watch, but not of a
-// source that embeds h: that has inherited all of these, and its own List and Watch may do something else.
-func (h *HTTP[T]) Self() any { return h }
-
-// ListDecoded is List for this module's engine, which decodes the objects.
-func (h *HTTP[T]) ListDecoded(
+// ListDecoded is List for a caller that decodes the objects.
+func (h httpInternals[T]) ListDecoded(
 	ctx context.Context, opts ListOptions[T], by intake.Decoder[T], each func(intake.Received[T]) error,
 ) (ListResult, error) {
 	if h.client.timeout > 0 {
@@ -251,11 +249,13 @@ func (o *ListOptions[T]) skip(err error, scope Scope) error {
 // Watch implements ListerWatcher. The stream's Next returns ErrClosed after Close, and an error
 // that wraps the cause of ctx's end once ctx has ended.
 func (h *HTTP[T]) Watch(ctx context.Context, opts WatchOptions[T]) (Stream[T], error) {
-	return h.WatchDecoded(ctx, opts, intake.Previous[T](opts.Previous))
+	return httpInternals[T]{h}.WatchDecoded(ctx, opts, intake.Previous[T](opts.Previous))
 }
 
-// WatchDecoded is Watch for this module's engine, which decodes the objects. The stream has a method NextDecoded.
-func (h *HTTP[T]) WatchDecoded(ctx context.Context, opts WatchOptions[T], by intake.Decoder[T]) (Stream[T], error) {
+// WatchDecoded is Watch for a caller that decodes the objects. The stream has a method NextDecoded.
+func (h httpInternals[T]) WatchDecoded(
+	ctx context.Context, opts WatchOptions[T], by intake.Decoder[T],
+) (Stream[T], error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := h.limitStart(cancel)
 	response, err := h.client.get(ctx, *h.base, watchQuery(h.scope, opts), h.accept)
@@ -305,13 +305,6 @@ func (h *HTTP[T]) Stats() Stats {
 	return Stats{
 		Bytes: h.stats.bytes.Load(), Objects: h.stats.objects.Load(), Reused: h.stats.reused.Load(), Corrupted: h.stats.corrupted.Load(),
 	}
-}
-
-// SharedBytes returns the memory, in bytes, that the source's decoders use for shared parts of
-// objects and for their plans of types. It is too expensive to call for every change.
-func (h *HTTP[T]) SharedBytes() int64 {
-	stats := h.wireStats()
-	return int64(stats.TableBytes + stats.PlanBytes)
 }
 
 // wireStats returns the combined statistics of the source's decoders.

@@ -60,7 +60,7 @@ func TestWhatIsSharedIsBounded(t *testing.T) {
 				mustList(t, typed, source.ListOptions[*corev1.Pod]{})
 				mustList(t, untyped, source.ListOptions[*unstructured.Unstructured]{})
 			}
-			sources["typed"], sources["unstructured"] = typed, untyped
+			sources["typed"], sources["unstructured"] = source.InternalsOf(typed), source.InternalsOf(untyped)
 			for name, from := range sources {
 				// A table may take as much again for remembering values that were seen once, and the last ones.
 				if got := from.SharedBytes(); max > 0 && got > 2*limit || max == 0 && got < 40*size {
@@ -82,7 +82,7 @@ func TestStrayWrites(t *testing.T) {
 		}
 		typed := newHTTP[*corev1.Pod](t, s, source.Scope{Resource: pods})
 		var fields []string
-		typed.OnStrayWrite(func(field string) { fields = append(fields, field) })
+		source.InternalsOf(typed).OnStrayWrite(func(field string) { fields = append(fields, field) })
 		objects, _ := mustList(t, typed, source.ListOptions[*corev1.Pod]{})
 		objects[50].Labels["app"] = "spoilt"
 		again, _ := mustList(t, typed, source.ListOptions[*corev1.Pod]{})

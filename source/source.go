@@ -8,7 +8,6 @@ package source
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"time"
 
 	"github.com/tidings/tidings/object"
@@ -28,20 +27,6 @@ type ListerWatcher[T object.Object] interface {
 
 	// Watch starts a watch. The caller must close the returned stream; canceling ctx ends it as well.
 	Watch(ctx context.Context, opts WatchOptions[T]) (Stream[T], error)
-}
-
-// ObjectType returns the Go type of a source's objects: T, or if T is an interface, what the
-// source's method ObjectType() reflect.Type returns.
-func ObjectType[T object.Object](src ListerWatcher[T]) reflect.Type {
-	t := reflect.TypeFor[T]()
-	typed, ok := src.(interface{ ObjectType() reflect.Type })
-	if !ok || t.Kind() != reflect.Interface {
-		return t
-	}
-	if declared := typed.ObjectType(); declared != nil && declared.Kind() == reflect.Pointer && declared.AssignableTo(t) {
-		return declared
-	}
-	return t
 }
 
 // Previous returns the caller's current version of the object with this key, or false if there is
@@ -148,6 +133,6 @@ type Stats struct {
 	Bytes   uint64 // bytes of list and watch bodies read
 	Objects uint64 // objects decoded
 	Reused  uint64 // objects taken from Previous instead of being decoded
-	// Corrupted counts shared parts of objects that were found to have been written to; see HTTP.OnStrayWrite.
+	// Corrupted counts shared parts of objects that were found to have been written to; see HTTP.
 	Corrupted uint64
 }

@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
 )
@@ -24,14 +25,18 @@ import (
 //
 // Its methods may be called from any goroutine.
 type FaultySource[T object.Object] struct {
-	source  source.ListerWatcher[T]
-	faults  faultQueue[SourceFault]
-	history sourceHistory[T]
+	internals // those of the wrapped source that concern shared parts
+	source    source.ListerWatcher[T]
+	faults    faultQueue[SourceFault]
+	history   sourceHistory[T]
 }
+
+// internals are the methods of a FaultySource that only this module's packages call.
+type internals = intake.Internals
 
 // NewFaultySource returns a FaultySource that wraps src.
 func NewFaultySource[T object.Object](src source.ListerWatcher[T]) *FaultySource[T] {
-	return &FaultySource[T]{source: src}
+	return &FaultySource[T]{internals: intake.NewInternals(intake.SharedParts{Of: src}), source: src}
 }
 
 // SourceFault changes the result of one list or watch of a FaultySource. Its fields combine where
@@ -162,22 +167,7 @@ func (s *FaultySource[T]) Stats() source.Stats {
 }
 
 // ObjectType returns the Go type of the wrapped source's objects.
-func (s *FaultySource[T]) ObjectType() reflect.Type { return source.ObjectType(s.source) }
-
-// SharedBytes calls the wrapped source's method, as in source.HTTP, if there is one.
-func (s *FaultySource[T]) SharedBytes() int64 {
-	if of, ok := s.source.(interface{ SharedBytes() int64 }); ok {
-		return of.SharedBytes()
-	}
-	return 0
-}
-
-// OnStrayWrite calls the wrapped source's method, as in source.HTTP, if there is one.
-func (s *FaultySource[T]) OnStrayWrite(fn func(field string)) {
-	if of, ok := s.source.(interface{ OnStrayWrite(func(string)) }); ok {
-		of.OnStrayWrite(fn)
-	}
-}
+func (s *FaultySource[T]) ObjectType() reflect.Type { return intake.ObjectType[T](s.source) }
 
 // take returns the fault for a request. It drops the fault's Lag while no past state is known.
 func (s *FaultySource[T]) take(kind RequestKind) SourceFault {

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
 	"github.com/tidings/tidings/tidingstest"
@@ -129,18 +130,15 @@ func (d *describing) OnStrayWrite(fn func(field string)) { d.strayWrite = fn }
 func TestFaultySourceDescribesItself(t *testing.T) {
 	wrapped := &describing{}
 	src := tidingstest.NewFaultySource[object.Object](wrapped)
-	if got := source.ObjectType[object.Object](src); got != reflect.TypeFor[configMap]() {
+	if got := intake.ObjectType[object.Object](src); got != reflect.TypeFor[configMap]() {
 		t.Errorf("its objects are of type %v", got)
 	}
-	if shared, ok := any(src).(interface{ SharedBytes() int64 }); !ok || shared.SharedBytes() != 7 {
+	parts := intake.SharedParts{Of: src}
+	if parts.SharedBytes() != 7 {
 		t.Error("it does not count the memory of shared parts")
 	}
-	guarded, ok := any(src).(interface{ OnStrayWrite(func(string)) })
-	if !ok {
-		t.Fatal("it does not report writes to shared parts")
-	}
 	found := ""
-	guarded.OnStrayWrite(func(field string) { found = field })
+	parts.OnStrayWrite(func(field string) { found = field })
 	if wrapped.strayWrite == nil {
 		t.Fatal("it does not pass on who wants to know of writes to shared parts")
 	}
@@ -150,9 +148,10 @@ func TestFaultySourceDescribesItself(t *testing.T) {
 	plain := tidingstest.NewFaultySource[object.Object](struct {
 		source.ListerWatcher[object.Object]
 	}{})
-	plain.OnStrayWrite(nil)
-	if plain.SharedBytes() != 0 || plain.ObjectType() != reflect.TypeFor[object.Object]() {
-		t.Errorf("a source that says nothing has %d shared bytes of %v", plain.SharedBytes(), plain.ObjectType())
+	parts = intake.SharedParts{Of: plain}
+	parts.OnStrayWrite(nil)
+	if parts.SharedBytes() != 0 || plain.ObjectType() != reflect.TypeFor[object.Object]() {
+		t.Errorf("a source that says nothing has %d shared bytes of %v", parts.SharedBytes(), plain.ObjectType())
 	}
 }
 

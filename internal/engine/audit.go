@@ -224,7 +224,7 @@ func pauseBetweenPages(objects int) time.Duration {
 func (a *auditor[T]) page(opts source.ListOptions[T], c *comparison[T]) (source.ListResult, error) {
 	ctx, cancel := context.WithTimeout(a.part.ctx, auditPageTimeout)
 	defer cancel()
-	return source.ListMetadata(ctx, a.part.source, opts, func(o metav1.Object) error {
+	return listMetadata(ctx, a.part.source, opts, func(o metav1.Object) error {
 		c.listed(o)
 		return nil
 	})

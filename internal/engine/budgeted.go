@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidings/tidings/internal/budget"
 	"github.com/tidings/tidings/internal/codec"
+	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/internal/store"
 	"github.com/tidings/tidings/object"
 )
@@ -282,10 +283,7 @@ func (b *budgeted[T]) scaleTemplates() {
 // sharedBytes returns the memory of the tables of shared parts, in the sources and the codec.
 func (b *budgeted[T]) sharedBytes() (bytes int64) {
 	for _, p := range b.inf.currentParts() {
-		if s, ok := p.source.(interface{ SharedBytes() int64 }); ok {
-			bytes += s.SharedBytes()
-		}
-		bytes += p.transform.sharer.SharedBytes()
+		bytes += intake.SharedParts{Of: p.source}.SharedBytes() + p.transform.sharer.SharedBytes()
 	}
 	if b.codec != nil {
 		bytes += b.codec.SharedBytes()

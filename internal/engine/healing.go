@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/reflector"
 )
 
@@ -64,7 +65,7 @@ func (h *healing) afterUnreadable(now time.Time) bool {
 // and reports the cause.
 func (p *part[T]) forceRelist(cause error) {
 	p.healing.unconditional.Store(true)
-	p.reflector.Relist(cause)
+	intake.InternalsOf(p.reflector).(interface{ Relist(error) }).Relist(cause)
 }
 
 // noteResolved records that a list has resolved the present problem, unless that concerns the watch.

@@ -68,10 +68,8 @@ func (inf *Informer[T]) newPart(namespace string) (*part[T], error) {
 	if err != nil {
 		return nil, err
 	}
-	if s, ok := src.(interface{ OnStrayWrite(func(field string)) }); ok {
-		s.OnStrayWrite(inf.guard.corrupted)
-	}
-	_, ours := src.(*source.HTTP[T])
+	intake.SharedParts{Of: src}.OnStrayWrite(inf.guard.corrupted)
+	_, ours := src.(*source.HTTP[T]) // a server numbers states; other sources may be fakes, which do not
 	p := &part[T]{inf: inf, namespace: namespace, source: src, file: inf.files.ofPart(namespace), compares: !ours}
 	p.made, p.done = time.Now(), make(chan struct{})
 	p.transform.init(inf.transform, inf.maxShared(), inf.guard.corrupted)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/reflector"
 )
@@ -69,7 +70,8 @@ func (inf *Informer[T]) Missing(key object.Key) *reflector.Skipped {
 func (inf *Informer[T]) Skipped(namespace string) []reflector.Skipped {
 	var all []reflector.Skipped
 	for _, p := range inf.currentParts() {
-		all = append(all, p.reflector.AllSkipped()...)
+		skipping := intake.InternalsOf(p.reflector).(interface{ AllSkipped() []reflector.Skipped })
+		all = append(all, skipping.AllSkipped()...)
 	}
 	all = slices.DeleteFunc(all, func(s reflector.Skipped) bool { return namespace != "" && s.Key.Namespace != namespace })
 	slices.SortFunc(all, func(a, b reflector.Skipped) int { return a.Key.Compare(b.Key) })

@@ -5,7 +5,8 @@
 //	source ──Encoded──► Decoder ──Received──► source ──► reflector ──Change──► Holder
 //
 // A source that leaves decoding to the holder (source.HTTP) calls its Decoder for every object. What any other source
-// delivers is a Received with nothing but an object.
+// delivers is a Received with nothing but an object. What packages of this module tell each other beyond that, and
+// users do not see, are the Internals of public types.
 package intake
 
 import (

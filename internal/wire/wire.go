@@ -6,6 +6,7 @@ package wire
 
 import (
 	"maps"
+	"unsafe"
 
 	"github.com/tidings/tidings/internal/wire/patch"
 )
@@ -88,6 +89,9 @@ type Options struct {
 type Meta struct {
 	Namespace, Name, UID, ResourceVersion []byte
 }
+
+// View returns b as a string that shares its memory, which must not change as long as the string is used.
+func View(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // Stats holds a decoder's counters. All but TableBytes and TableEntries only grow.
 type Stats struct {

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"sync"
 
+	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,7 +23,7 @@ func Record[T object.Object](r *Recorder, src source.ListerWatcher[T], scope sou
 		resource = schema.GroupResource{Resource: "secrets"}
 	}
 	return &recordedSource[T]{
-		ListerWatcher: src, recorder: r, resource: resource,
+		ListerWatcher: src, SharedParts: intake.SharedParts{Of: src}, recorder: r, resource: resource,
 		number: sync.OnceValue(func() int { return r.addCollection(of) }),
 	}
 }
@@ -47,6 +48,7 @@ func describe[T object.Object](scope source.Scope) collection {
 // recordedSource is a source with a recorder.
 type recordedSource[T object.Object] struct {
 	source.ListerWatcher[T]
+	intake.SharedParts
 	recorder *Recorder
 	resource schema.GroupResource
 	number   func() int // returns the collection's number; the first call writes the collection to the file
@@ -61,7 +63,7 @@ func (s *recordedSource[T]) Stats() source.Stats {
 }
 
 // ObjectType returns the Go type of the source's objects.
-func (s *recordedSource[T]) ObjectType() reflect.Type { return source.ObjectType(s.ListerWatcher) }
+func (s *recordedSource[T]) ObjectType() reflect.Type { return intake.ObjectType[T](s.ListerWatcher) }
 
 // Scope returns the scope that the source declares; zero if it declares none.
 func (s *recordedSource[T]) Scope() source.Scope {
@@ -71,27 +73,18 @@ func (s *recordedSource[T]) Scope() source.Scope {
 	return source.Scope{}
 }
 
-// SharedBytes calls the source's method, as in source.HTTP, if there is one.
-func (s *recordedSource[T]) SharedBytes() int64 {
-	if of, ok := s.ListerWatcher.(interface{ SharedBytes() int64 }); ok {
-		return of.SharedBytes()
-	}
-	return 0
-}
-
-// OnStrayWrite calls the source's method, as in source.HTTP, if there is one.
-func (s *recordedSource[T]) OnStrayWrite(fn func(field string)) {
-	if of, ok := s.ListerWatcher.(interface{ OnStrayWrite(func(string)) }); ok {
-		of.OnStrayWrite(fn)
-	}
-}
-
-// ListMetadata implements source.MetadataLister. It is not recorded, because an audit's lists are
-// not part of what the informer saw.
+// ListMetadata lists the metadata for an audit. It is not recorded, because an audit's lists are not
+// part of what the informer saw.
 func (s *recordedSource[T]) ListMetadata(
-	ctx context.Context, opts source.ListOptions[*metav1.PartialObjectMetadata], each func(*metav1.PartialObjectMetadata) error,
+	ctx context.Context, opts source.ListOptions[*metav1.PartialObjectMetadata],
+	each func(*metav1.PartialObjectMetadata) error,
 ) (source.ListResult, error) {
-	if of, ok := s.ListerWatcher.(source.MetadataLister); ok {
+	type metadataLister interface {
+		ListMetadata(
+			context.Context, source.ListOptions[*metav1.PartialObjectMetadata], func(*metav1.PartialObjectMetadata) error,
+		) (source.ListResult, error)
+	}
+	if of, ok := intake.InternalsOf(s.ListerWatcher).(metadataLister); ok {
 		return of.ListMetadata(ctx, opts, each)
 	}
 	plain := source.ListOptions[T]{

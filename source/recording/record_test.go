@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tidings/tidings"
+	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/internal/testseed"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
@@ -218,9 +219,9 @@ func TestRecordingChangesNothing(t *testing.T) {
 		if len(versions[0]) != 20 || fmt.Sprint(versions[0]) != fmt.Sprint(versions[1]) {
 			t.Errorf("got %v and %v", versions[0], versions[1])
 		}
-		remembers, ok := recorded.(interface{ SharedBytes() int64 })
-		if !ok || remembers.SharedBytes() == 0 || remembers.SharedBytes() != plain.SharedBytes() {
-			t.Errorf("the recorded source does not say that it remembers %d bytes", plain.SharedBytes())
+		remembers, want := intake.SharedParts{Of: recorded}.SharedBytes(), intake.SharedParts{Of: plain}.SharedBytes()
+		if remembers == 0 || remembers != want {
+			t.Errorf("the recorded source says that it remembers %d bytes of %d", remembers, want)
 		}
 		if full := errors.Is(recorder.Err(), recording.ErrFull); full != (limit > 0) {
 			t.Errorf("with a limit of %d: %v", limit, recorder.Err())

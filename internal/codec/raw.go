@@ -1,10 +1,8 @@
-package source
+package codec
 
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
-	"reflect"
 	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/tidings/tidings/internal/redact"
 	"github.com/tidings/tidings/internal/wire"
+	"github.com/tidings/tidings/internal/wire/proto"
 	"github.com/tidings/tidings/object"
 )
 
@@ -28,44 +27,17 @@ type Raw struct {
 	protobuf bool
 }
 
-// NewRaw returns a source of the scope's objects as the server sends them: in protobuf if protobuf
-// is set, which the server must support for the resource, or else in JSON. Scope.Kind is required;
-// Scope.Trim must be empty.
-func NewRaw(client *Client, scope Scope, protobuf bool) (*HTTP[*Raw], error) {
-	scope, err := scope.complete()
-	switch {
-	case err != nil:
-		return nil, err
-	case scope.Resource.Resource == "" || scope.Resource.Version == "" || scope.Kind.Empty():
-		return nil, errors.New("source: objects that are kept as they come need a Scope with a resource and a kind")
-	case len(scope.Trim) > 0:
-		return nil, fmt.Errorf("source: %v: objects that are kept as they come cannot be trimmed", scope)
-	}
-	h := &HTTP[*Raw]{
-		typ: reflect.TypeFor[*Raw](), client: client, scope: scope, base: client.collectionURL(scope.Resource, scope.Namespace),
-		accept: accept(typedForm, protobuf, ""), acceptList: accept(typedForm, protobuf, ""),
-	}
-	if protobuf {
-		h.accept, h.acceptList = protobufType, protobufType // JSON would be another encoding of the same states
-		h.protobuf = rawFormat(h, func(bool) (wire.Decoder[*Raw], error) { return rawProtobuf{}, nil })
-		h.protobuf.protobuf = true
-	}
-	h.json = rawFormat(h, func(bool) (wire.Decoder[*Raw], error) { return rawJSON{}, nil })
-	return h, nil
-}
-
 // ParseRaw returns the object with an encoding that Raw.Encoding returned.
 func ParseRaw(data []byte, protobuf bool) (*Raw, error) {
-	if protobuf {
-		return rawProtobuf{}.Decode(data, nil)
-	}
-	return rawJSON{}.Decode(data, nil)
+	return RawDecoder(protobuf).Decode(data, nil)
 }
 
-func rawFormat(h *HTTP[*Raw], newDecoder func(bool) (wire.Decoder[*Raw], error)) *format[*Raw] {
-	c := &format[*Raw]{scope: h.scope, form: typedForm, wanted: h.scope.Kind, stats: &h.stats, newDecoder: newDecoder}
-	c.shared, _ = newDecoder(false)
-	return c
+// RawDecoder returns a decoder of protobuf or JSON that keeps each object's bytes.
+func RawDecoder(protobuf bool) wire.Decoder[*Raw] {
+	if protobuf {
+		return rawProtobuf{}
+	}
+	return rawJSON{}
 }
 
 // Encoding returns the object's bytes as they are in a list, and whether they are protobuf; otherwise they are JSON.
@@ -106,7 +78,7 @@ func setProtobufVersion(data []byte, version string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	meta := startOf(data, 1)
+	meta := proto.StartOf(data, 1)
 	at, end, err := fieldRange(meta, metaVersionField)
 	if err != nil {
 		return nil, err
@@ -174,10 +146,10 @@ type rawProtobuf struct{ noTables }
 
 // Peek implements wire.Decoder.
 func (rawProtobuf) Peek(data []byte) (wire.Meta, bool) {
-	m := startOf(data, 1)
+	m := proto.StartOf(data, 1)
 	meta := wire.Meta{
-		Name: startOf(m, metaNameField), Namespace: startOf(m, metaNamespaceField), UID: startOf(m, metaUIDField),
-		ResourceVersion: startOf(m, metaVersionField),
+		Name: proto.StartOf(m, metaNameField), Namespace: proto.StartOf(m, metaNamespaceField), UID: proto.StartOf(m, metaUIDField),
+		ResourceVersion: proto.StartOf(m, metaVersionField),
 	}
 	return meta, len(meta.Name) > 0
 }
@@ -201,21 +173,21 @@ func (rawProtobuf) Decode(data []byte, _ *Raw) (*Raw, error) {
 func (r *Raw) setMeta(num protowire.Number, content []byte) error {
 	switch num {
 	case metaNameField:
-		r.Name = view(content)
+		r.Name = wire.View(content)
 	case metaNamespaceField:
-		r.Namespace = view(content)
+		r.Namespace = wire.View(content)
 	case metaUIDField:
-		r.UID = types.UID(view(content))
+		r.UID = types.UID(wire.View(content))
 	case metaVersionField:
-		r.ResourceVersion = view(content)
+		r.ResourceVersion = wire.View(content)
 	case metaLabelsField:
 		var key, value string
 		err := eachBytes(content, func(num protowire.Number, content []byte) error {
 			switch num {
 			case 1:
-				key = view(content)
+				key = wire.View(content)
 			case 2:
-				value = view(content)
+				value = wire.View(content)
 			}
 			return nil
 		})
