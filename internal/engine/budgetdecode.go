@@ -53,7 +53,7 @@ func (p *part[T]) beforePatch(key object.Key) (was before[T], ok bool) {
 	}
 	o := held.Object()
 	own := object.KeyOf(o)
-	if own != key {
+	if own != key { // LikelyHeld does not compare keys
 		return was, false
 	}
 	was.object, was.held = o, held.Under(own)
@@ -85,6 +85,7 @@ func (p *part[T]) decodeEncoding(e *intake.Encoded[T], was *before[T]) (r intake
 	}
 	from := len(*w.bytes)
 	*w.bytes = codec.AppendReceived(*w.bytes, e.Data)
+	// Should the buffer grow, earlier encodings of the batch keep its old memory.
 	state := arrived[T]{batch: w.batch, encoding: store.EncodingOf(slices.Clip((*w.bytes)[from:]))}
 	var patch store.Encoding
 	if p.isListing() {

@@ -35,7 +35,7 @@ func (inf *Informer[T]) openFolded(ctx context.Context, p *part[T], l *loaded[T]
 	return inOrder(packedBatches(g), n, func(worker int, batch bounds) ([]T, error) {
 		return g.OpenPacked(batch.from, batch.to, codecs[worker])
 	}, func(objects []T) error {
-		if b.meanSize() == 0 {
+		if b.meanSize() == 0 { // the first estimate of whether all fit had only the encodings to go by
 			b.setMean(objects)
 			fit = fit && b.fits(l.folded.Len(), encoded)
 		}

@@ -75,7 +75,7 @@ func (inf *Informer[T]) changeParts(added []*part[T], drop func(*part[T]) bool) 
 	if len(inf.subs) == 0 {
 		txn.Silence()
 	}
-	for _, p := range added {
+	for _, p := range added { // first, since Drop keeps the objects of parts that are tracked
 		txn.Track(p.namespace)
 	}
 	var kept []*part[T]

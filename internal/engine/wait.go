@@ -57,7 +57,7 @@ func (inf *Informer[T]) WaitForSync(ctx context.Context, failFast bool) (obstacl
 	logTimer := time.NewTimer(syncLogAfter)
 	defer logTimer.Stop()
 	for {
-		changed := inf.changes()
+		changed := inf.changes() // before looking: what changes after that is not missed
 		if inf.HasSynced() {
 			return inf.skippedObstacle(), nil
 		}

@@ -216,7 +216,8 @@ func (s *checksummer) otherMap(l *layout, m unsafe.Pointer) (sum uint64) {
 	return sum
 }
 
-// text hashes a string by its address.
+// text hashes a string by its address: nobody can write to its bytes, which do not move either, so only another string
+// can take its place.
 func (s *checksummer) text(text string) uint64 {
 	return mix(s.start^uint64(uintptr(unsafe.Pointer(unsafe.StringData(text)))), uint64(len(text)))
 }

@@ -92,6 +92,7 @@ func (d *decoder) extend(f *field, slice *header, n int) error {
 		return nil
 	}
 	old := *slice
+	// Before it is allocated: two bytes can encode an empty element, which may take hundreds of bytes of memory.
 	if max(need, 2*old.len) > d.allowance/max(1, int(f.size)) {
 		return errAllowance
 	}
@@ -236,6 +237,7 @@ func (d *decoder) mapping(f *field, p, old unsafe.Pointer, b []byte, start, i, w
 
 // mapEntries decodes n entries into the map. Keys and values are copied into the map, so nothing in them is deferred.
 func (d *decoder) mapEntries(f *field, p unsafe.Pointer, b []byte, start, i, n int) error {
+	// The map itself, and for each entry the value, the header of its key, and a control byte.
 	if d.spend(48 + n*(int(f.size)+16+1)); d.allowance < 0 {
 		return errAllowance
 	}

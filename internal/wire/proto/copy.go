@@ -33,6 +33,7 @@ func cloneValue(pointer any, from unsafe.Pointer) unsafe.Pointer {
 		p.Elem().Set(v)
 		return p.UnsafePointer()
 	}
+	// Interface allocates the copy without the lookup that reflect.New begins with.
 	copied := v.Interface()
 	return (*boxed)(unsafe.Pointer(&copied)).data // nobody else has this any
 }

@@ -123,6 +123,7 @@ func (d *patchBuilder) field(dst []byte, m *message, number int32, before, run f
 		was, is := d.bodies(before, run)
 		dst = d.message(patch.AppendEntry(dst, number, patch.Within), d.plan(f), was, is, depth+1)
 	}
+	// Nothing smaller than the run describes the change, or it takes more bytes than setting the run, with its header.
 	if len(dst) == from || len(dst)-from > len(run.fields)+2 {
 		return d.set(dst[:from], number, run.fields)
 	}

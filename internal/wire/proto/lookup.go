@@ -71,7 +71,7 @@ func (t *table) find(s *site, shape uint32, l *layout, b []byte) (f found, hash 
 // stringCheck takes the place of the second hash for strings, whose bytes are compared.
 const stringCheck = 0
 
-// check returns the second hash of a value other than a string.
+// check returns the second hash of a value other than a string. It is odd, so that it is never stringCheck.
 func (t *table) check(shape uint32, b []byte) uint64 {
 	return (maphash.Bytes(t.seed2, b) + uint64(shape)*mixer) | 1
 }

@@ -114,7 +114,8 @@ func (d *decoder) matchValue(f *field, p unsafe.Pointer, b []byte, left int) boo
 	return false
 }
 
-// sameBytes reports whether decoding b gives old.
+// sameBytes reports whether decoding b gives old. Decoded slices have no spare room, here and below: with some, what is
+// appended to one object's slice could land in that of another.
 func sameBytes(old, b []byte) bool {
 	return old != nil && len(old) == cap(old) && string(old) == string(b)
 }

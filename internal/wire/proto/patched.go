@@ -246,6 +246,7 @@ func (d *decoder) shift(r *patch.Reader, f *field, p unsafe.Pointer) error {
 		if was = *holder; was == nil {
 			return patch.ErrBroken
 		}
+		// The time that was there stays: the base has it, too.
 		if p = d.arena.time(holder); p == nil {
 			p = d.alloc(f.typ, f.size)
 			*holder = p

@@ -77,7 +77,7 @@ func (d *decoder) repatchWithin(r, other *patch.Reader, m *message, whole, base 
 	case !f.isMessage():
 		return patch.ErrBroken
 	case f.op == pointerOp:
-		if r.SkipSame(other) {
+		if r.SkipSame(other) { // the target, which other objects may share, stays as it is
 			return nil
 		}
 		holder := (*unsafe.Pointer)(p)

@@ -239,7 +239,8 @@ func (d *decoder) quantity(p unsafe.Pointer, b []byte) error {
 	return nil
 }
 
-// matchQuantity compares a quantity.
+// matchQuantity compares a quantity. One that does not fit 64 bits has a pointer, so that comparing its memory is not
+// enough.
 func (d *decoder) matchQuantity(held *resource.Quantity, b []byte) bool {
 	if len(b) == 0 || b[0] != 1<<3|bytesWire {
 		return false

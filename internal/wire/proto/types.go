@@ -62,7 +62,7 @@ func fieldNumber(sf reflect.StructField) (int32, error) {
 		return 0, fmt.Errorf("protobuf tag %q: want a type and a number", tag)
 	}
 	n, err := strconv.Atoi(parts[1])
-	if err != nil || n < 1 || n > 1000 {
+	if err != nil || n < 1 || n > 1000 { // plans are tables by number, so that it must not be large
 		return 0, fmt.Errorf("protobuf tag %q: want a number from 1 to 1000", tag)
 	}
 	return int32(n), nil
