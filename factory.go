@@ -196,7 +196,8 @@ func newShared[T Object](f *Factory, key informerKey, t target, opts UnsharedOpt
 	}
 	shared.core = engine.New(engine.Config[T]{
 		Memory: memory, Identity: identity, Options: options, Name: shared.info.title, Resource: t.resource, Namespaces: t.namespaces,
-		Type: intake.ObjectType[T](first), NewSource: withFirst(t.namespaces[0], first, newSource), OnEnd: func() { f.remove(shared) },
+		Type: intake.ObjectType[T](first), NewSource: withFirst(t.namespaces[0], first, newSource),
+		OnEnd: func() { f.remove(shared) },
 	})
 	f.all = append(f.all, shared)
 	f.unsynced = nil

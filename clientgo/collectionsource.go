@@ -29,7 +29,9 @@ func newCollectionSource(src *source.HTTP[tidings.Object], limiter flowcontrol.R
 }
 
 // List waits for the rate limiter, and lists.
-func (s *collectionSource) List(ctx context.Context, opts source.ListOptions[tidings.Object], each func(tidings.Object) error) (source.ListResult, error) {
+func (s *collectionSource) List(
+	ctx context.Context, opts source.ListOptions[tidings.Object], each func(tidings.Object) error,
+) (source.ListResult, error) {
 	if err := s.admit(ctx); err != nil {
 		return source.ListResult{}, err
 	}
@@ -40,7 +42,9 @@ func (s *collectionSource) List(ctx context.Context, opts source.ListOptions[tid
 }
 
 // Watch waits for the rate limiter, and watches. It streams initial objects only if client-go's feature gate allows it.
-func (s *collectionSource) Watch(ctx context.Context, opts source.WatchOptions[tidings.Object]) (source.Stream[tidings.Object], error) {
+func (s *collectionSource) Watch(
+	ctx context.Context, opts source.WatchOptions[tidings.Object],
+) (source.Stream[tidings.Object], error) {
 	if err := s.admitWatch(ctx, opts); err != nil {
 		return nil, err
 	}

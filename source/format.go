@@ -303,7 +303,10 @@ func (c *format[T]) objectError(data []byte, t EventType, err error) error {
 func (c *format[T]) identify(data []byte) wire.Meta {
 	if c.protobuf {
 		m := proto.StartOf(data, 1)
-		return wire.Meta{Name: proto.StartOf(m, 1), Namespace: proto.StartOf(m, 3), UID: proto.StartOf(m, 5), ResourceVersion: proto.StartOf(m, 6)}
+		return wire.Meta{
+			Name: proto.StartOf(m, 1), Namespace: proto.StartOf(m, 3), UID: proto.StartOf(m, 5),
+			ResourceVersion: proto.StartOf(m, 6),
+		}
 	}
 	if m, ok := c.shared.Peek(data); ok {
 		return m

@@ -86,7 +86,8 @@ func decodedBy[T object.Object](t *testing.T, from *source.HTTP[T], noSharing, s
 		t.Error("the caller is asked for objects, although it decodes")
 		return none, false
 	}
-	_, err := source.InternalsOf(from).ListDecoded(t.Context(), source.ListOptions[T]{Previous: previous, NoSharing: noSharing}, decode,
+	internals := source.InternalsOf(from)
+	_, err := internals.ListDecoded(t.Context(), source.ListOptions[T]{Previous: previous, NoSharing: noSharing}, decode,
 		func(r intake.Received[T]) error {
 			got = append(got, r)
 			return nil
@@ -94,7 +95,7 @@ func decodedBy[T object.Object](t *testing.T, from *source.HTTP[T], noSharing, s
 	if err != nil {
 		t.Fatal(err)
 	}
-	stream, err := source.InternalsOf(from).WatchDecoded(t.Context(), source.WatchOptions[T]{SendInitialEvents: true, Previous: previous,
+	stream, err := internals.WatchDecoded(t.Context(), source.WatchOptions[T]{SendInitialEvents: true, Previous: previous,
 		NoSharing: noSharing}, decode)
 	if err != nil {
 		t.Fatal(err)

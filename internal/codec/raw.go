@@ -148,8 +148,8 @@ type rawProtobuf struct{ noTables }
 func (rawProtobuf) Peek(data []byte) (wire.Meta, bool) {
 	m := proto.StartOf(data, 1)
 	meta := wire.Meta{
-		Name: proto.StartOf(m, metaNameField), Namespace: proto.StartOf(m, metaNamespaceField), UID: proto.StartOf(m, metaUIDField),
-		ResourceVersion: proto.StartOf(m, metaVersionField),
+		Name: proto.StartOf(m, metaNameField), Namespace: proto.StartOf(m, metaNamespaceField),
+		UID: proto.StartOf(m, metaUIDField), ResourceVersion: proto.StartOf(m, metaVersionField),
 	}
 	return meta, len(meta.Name) > 0
 }
