@@ -2,12 +2,18 @@ package serve
 
 import "context"
 
-// ownKey marks a forwarded request that carries the replica's own credentials.
-type ownKey struct{}
+// impersonatedKey marks a forwarded request that carries the replica's own credentials, and whom it acts as.
+type impersonatedKey struct{}
 
-func withOwn(ctx context.Context) context.Context { return context.WithValue(ctx, ownKey{}, true) }
+func withImpersonated(ctx context.Context, c caller) context.Context {
+	return context.WithValue(ctx, impersonatedKey{}, c)
+}
 
-func isOwn(ctx context.Context) bool { return ctx.Value(ownKey{}) != nil }
+// impersonatedOf returns the caller as whom the replica sends a forwarded request.
+func impersonatedOf(ctx context.Context) (c caller, ok bool) {
+	c, ok = ctx.Value(impersonatedKey{}).(caller)
+	return c, ok
+}
 
 // uploadKey marks a forwarded request whose body is sent on while it comes.
 type uploadKey struct{}

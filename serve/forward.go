@@ -106,8 +106,8 @@ func buffer(r *http.Request) (*http.Request, error) {
 	if r.ContentLength <= 0 || r.ContentLength > maxBuffered {
 		return r, nil
 	}
-	data := make([]byte, r.ContentLength)
-	if _, err := io.ReadFull(r.Body, data); err != nil {
+	data, err := io.ReadAll(r.Body) // takes memory for what has come, not for what is announced
+	if err != nil {
 		return nil, err
 	}
 	r = r.Clone(r.Context())
@@ -154,42 +154,38 @@ func (f *forwarder) impersonated(r *http.Request, c caller) (*http.Request, erro
 	case impersonates(r.Header):
 		return nil, forbidden(c, "a caller with a client certificate cannot impersonate through this replica")
 	}
-	r = r.Clone(withOwn(r.Context()))
+	r = r.Clone(withImpersonated(r.Context(), c))
 	r.Header.Del("Authorization") // it is not what the caller was authenticated by
-	setImpersonation(r.Header, c)
 	return r, nil
 }
 
-// setImpersonation asks the API server to act as the caller.
-func setImpersonation(h http.Header, c caller) {
-	h.Set(transport.ImpersonateUserHeader, c.GetName())
-	if uid := c.GetUID(); uid != "" {
-		h.Set(transport.ImpersonateUIDHeader, uid)
+// roundTripper returns what sends a request. The headers that ask to act as a caller are set last: those that a
+// Connection header names are removed on the way, and without these the request would have the replica's own rights.
+func (f *forwarder) roundTripper(r *http.Request) http.RoundTripper {
+	c, impersonated := impersonatedOf(r.Context())
+	t := f.anonymous
+	if impersonated {
+		t = f.own
 	}
-	for _, group := range c.GetGroups() {
-		h.Add(transport.ImpersonateGroupHeader, group)
+	rt := t.usual
+	if r.Header.Get("Upgrade") != "" {
+		rt = t.upgrade
 	}
-	for key, values := range c.GetExtra() {
-		for _, value := range values {
-			h.Add(transport.ImpersonateUserExtraHeaderPrefix+url.PathEscape(key), value)
-		}
+	if !impersonated {
+		return rt
 	}
+	return transport.NewImpersonatingRoundTripper(transport.ImpersonationConfig{
+		UserName: c.GetName(), UID: c.GetUID(), Groups: c.GetGroups(), Extra: c.GetExtra(),
+	}, rt)
 }
 
 // RoundTrip implements http.RoundTripper.
 func (f *forwarder) RoundTrip(r *http.Request) (*http.Response, error) {
-	t := f.anonymous
-	if isOwn(r.Context()) {
-		t = f.own
-	}
 	if u := uploadOf(r.Context()); u != nil {
 		r = r.WithContext(r.Context()) // a copy
 		r.Body = u                     // the proxy's own would not pass on that the transport closes it
 	}
-	if r.Header.Get("Upgrade") != "" {
-		return t.upgrade.RoundTrip(r)
-	}
-	return t.usual.RoundTrip(r)
+	return f.roundTripper(r).RoundTrip(r)
 }
 
 // close closes idle connections.

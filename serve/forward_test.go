@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -57,23 +58,14 @@ func testAnswerBeforeBody(t *testing.T, toReplica2, toServer2 bool, length int64
 		_, _ = io.WriteString(w, strings.Repeat("no ", 1000)) // a client that has gone is the test's failure
 		w.(http.Flusher).Flush()
 	})
-	options, err := Options{
-		Config:    &rest.Config{Host: upstream.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}},
-		Resources: []string{"pods"},
-	}.withDefaults()
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := newForwarder(options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := forwarderTo(t, Options{
+		Config: &rest.Config{Host: upstream.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}},
+	})
 	returned := make(chan struct{})
 	replica := start(toReplica2, func(w http.ResponseWriter, r *http.Request) {
 		defer close(returned)
 		f.forward(w, r, caller{&user.DefaultInfo{Name: "user"}, byToken})
 	})
-	t.Cleanup(f.close)
 
 	response, err := ask(t, replica, toReplica2, length)
 	if err != nil {
@@ -136,6 +128,85 @@ func ask(t *testing.T, s *httptest.Server, http2 bool, length int64) (*http.Resp
 			fmt.Fprintf(conn, "%sContent-Length: %d\r\n\r\n%s", head, length, first)
 		}
 	}()
-	_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
 	return http.ReadResponse(bufio.NewReader(conn), request)
+}
+
+// forwarderTo returns a forwarder with these options, which is closed at the end of the test.
+func forwarderTo(t *testing.T, o Options) *forwarder {
+	t.Helper()
+	o.Resources = []string{"pods"}
+	o, err := o.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := newForwarder(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.close)
+	return f
+}
+
+// TestImpersonationCannotBeShed has a caller with a certificate, as whom the replica sends requests with its own
+// credentials, name the headers that say so as those of its connection, which proxies remove.
+func TestImpersonationCannotBeShed(t *testing.T) {
+	var got http.Header
+	upstream := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		got = r.Header.Clone()
+	}))
+	t.Cleanup(upstream.Close)
+	f := forwarderTo(t, Options{Config: &rest.Config{Host: upstream.URL, BearerToken: "replica"}, Impersonate: true})
+	alice := &user.DefaultInfo{
+		Name: "alice", UID: "7", Groups: []string{"readers", "writers"},
+		Extra: map[string][]string{"example.com/a:b": {"x", "y"}},
+	}
+	const extra = "Impersonate-Extra-Example.com%2fa%3ab"
+	want := http.Header{
+		"Authorization": {"Bearer replica"}, "Impersonate-User": {"alice"}, "Impersonate-Uid": {"7"},
+		"Impersonate-Group": {"readers", "writers"}, extra: {"x", "y"},
+	}
+	for _, connection := range []string{
+		"", "close", "Impersonate-User", "Authorization", "Upgrade, Impersonate-User", extra,
+		"keep-alive, impersonate-user, Impersonate-Group ,Impersonate-Uid",
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/api/v1/secrets", nil)
+		r.Header = http.Header{
+			"Connection": {connection}, "Upgrade": {"websocket"}, "Authorization": {"Bearer alice's"},
+			"X-Remote-User": {"admin"}, "X-Remote-Group": {"system:masters"},
+		}
+		got = nil
+		f.forward(httptest.NewRecorder(), r, caller{alice, byCertificate})
+		for name, values := range want {
+			if !slices.Equal(got[name], values) {
+				t.Errorf("Connection: %s: %s: %q, want %q", connection, name, got[name], values)
+			}
+		}
+		for name := range got {
+			if strings.HasPrefix(name, "X-Remote-") {
+				t.Errorf("Connection: %s: %s is forwarded", connection, name)
+			}
+		}
+	}
+}
+
+// TestAnnouncedBody: a body takes memory for what has come of it, not for what its client has announced.
+func TestAnnouncedBody(t *testing.T) {
+	r := httptest.NewRequest(http.MethodPost, "/api/v1/namespaces/default/pods", nil)
+	body := &firstRead{}
+	r.Body, r.ContentLength = io.NopCloser(body), maxBuffered
+	if _, err := buffer(r); err == nil {
+		t.Error("a body of which nothing has come is taken for whole")
+	}
+	if body.room == 0 || body.room > 64<<10 {
+		t.Errorf("room for %d bytes before the first has come", body.room)
+	}
+}
+
+// firstRead is a connection that ends before anything has come.
+type firstRead struct{ room int }
+
+func (f *firstRead) Read(p []byte) (int, error) {
+	f.room = max(f.room, len(p))
+	return 0, io.ErrUnexpectedEOF
 }
