@@ -27,6 +27,7 @@ type cachedEvent struct {
 	once sync.Once
 	data []byte
 	err  error
+	size int // of data, as it counts in the cache, whose lock guards it
 }
 
 const (
@@ -40,7 +41,7 @@ func (c *eventCache) get(key eventKey, encode func() ([]byte, error)) ([]byte, e
 	e := c.find(key)
 	e.once.Do(func() {
 		e.data, e.err = encode()
-		c.added(len(e.data))
+		c.added(key, e)
 	})
 	return e.data, e.err
 }
@@ -59,15 +60,18 @@ func (c *eventCache) find(key eventKey) *cachedEvent {
 	return e
 }
 
-// added drops the oldest events if the cache is full.
-func (c *eventCache) added(size int) {
+// added counts an event that has been encoded, and drops the oldest ones if the cache is full. Events may be dropped
+// while they are encoded.
+func (c *eventCache) added(key eventKey, e *cachedEvent) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.bytes += size
+	if c.known[key] != e {
+		return
+	}
+	e.size = len(e.data)
+	c.bytes += e.size
 	for len(c.order) > 1 && (len(c.order) > maxCachedEvents || c.bytes > maxCachedBytes) {
-		if e := c.known[c.order[0]]; e != nil {
-			c.bytes -= len(e.data)
-		}
+		c.bytes -= c.known[c.order[0]].size
 		delete(c.known, c.order[0])
 		c.order = c.order[1:]
 	}
