@@ -5,17 +5,25 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/tidings/tidings/tidingstest"
 	"github.com/tidings/tidings/tidingstest/controlplane"
 )
 
@@ -52,7 +60,8 @@ func TestWhoMayRead(t *testing.T) {
 	ctx := t.Context()
 	for _, namespace := range []string{"default", "kube-system"} {
 		for _, name := range []string{"a", "b"} {
-			o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"value": "confidential-" + namespace + "-" + name}}
+			data := map[string]string{"value": "confidential-" + namespace + "-" + name}
+			o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: data}
 			if _, err := admin.CoreV1().ConfigMaps(namespace).Create(ctx, o, metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
@@ -66,7 +75,10 @@ func TestWhoMayRead(t *testing.T) {
 	r := startReplica(t, Options{Config: c.Config(), ClientCA: ca, FrontProxy: proxy,
 		Resources: []string{"configmaps", "pods"}, Logger: newLogger(&logged)})
 	rule := func(verbs string, names ...string) rbacv1.PolicyRule {
-		return rbacv1.PolicyRule{Verbs: strings.Split(verbs, " "), APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: names}
+		return rbacv1.PolicyRule{
+			Verbs: strings.Split(verbs, " "), APIGroups: []string{""}, Resources: []string{"configmaps"},
+			ResourceNames: names,
+		}
 	}
 	nobody, err := c.User("nobody")
 	if err != nil {
@@ -86,9 +98,12 @@ func TestWhoMayRead(t *testing.T) {
 	}
 	const maps = "/api/v1/namespaces/default/configmaps"
 	paths := []string{
-		maps + "/a?resourceVersion=0", maps + "/b?resourceVersion=0", maps + "?resourceVersion=0", "/api/v1/configmaps?resourceVersion=0",
-		maps + "?resourceVersion=0&fieldSelector=metadata.name%3Da", maps + "?resourceVersion=0&fieldSelector=metadata.name%3Db",
-		maps + "?watch=true&timeoutSeconds=1&fieldSelector=metadata.name%3Da", "/api/v1/configmaps?watch=true&timeoutSeconds=1",
+		maps + "/a?resourceVersion=0", maps + "/b?resourceVersion=0", maps + "?resourceVersion=0",
+		"/api/v1/configmaps?resourceVersion=0",
+		maps + "?resourceVersion=0&fieldSelector=metadata.name%3Da",
+		maps + "?resourceVersion=0&fieldSelector=metadata.name%3Db",
+		maps + "?watch=true&timeoutSeconds=1&fieldSelector=metadata.name%3Da",
+		"/api/v1/configmaps?watch=true&timeoutSeconds=1",
 		"/api/v1/pods?resourceVersion=0", "/api/v1/watch/configmaps?timeoutSeconds=1",
 	}
 	for name, user := range users {
@@ -117,8 +132,11 @@ func TestWhoMayRead(t *testing.T) {
 			{"Impersonate-User": {"admin"}, "Impersonate-Group": {"system:masters"}},
 		} {
 			for _, name := range []string{"none", "certificate", "anonymous"} {
-				for _, path := range []string{maps + "/a?resourceVersion=0", maps + "/a", "/api/v1/namespaces/default/secrets", "/metrics"} {
-					if code, body := answerTo(t, r.config(users[name]), path, header); code == http.StatusOK || strings.Contains(body, "confidential") {
+				for _, path := range []string{
+					maps + "/a?resourceVersion=0", maps + "/a", "/api/v1/namespaces/default/secrets", "/metrics",
+				} {
+					code, body := answerTo(t, r.config(users[name]), path, header)
+					if code == http.StatusOK || strings.Contains(body, "confidential") {
 						t.Errorf("%s %v %s: %d %s", name, header, path, code, body)
 					}
 				}
@@ -150,7 +168,8 @@ func TestWhoMayRead(t *testing.T) {
 	})
 	t.Run("secrets are forwarded", func(t *testing.T) {
 		before := r.counts.forwarded.Load()
-		if code, _ := answerTo(t, r.config(users["all"]), "/api/v1/secrets?resourceVersion=0", nil); code != http.StatusOK || r.counts.forwarded.Load() == before {
+		code, _ := answerTo(t, r.config(users["all"]), "/api/v1/secrets?resourceVersion=0", nil)
+		if code != http.StatusOK || r.counts.forwarded.Load() == before {
 			t.Errorf("%d, forwarded %d", code, r.counts.forwarded.Load()-before)
 		}
 		_, err := NewServer(Options{Config: c.Config(), Resources: []string{"secrets"}})
@@ -164,33 +183,167 @@ func TestWhoMayRead(t *testing.T) {
 	}
 }
 
-// TestRevokedWatchEnds takes the right to a watch away while it runs.
+// TestRevokedWatchEnds takes the right to a watch away while it runs: the role, or the account that its token is of.
 func TestRevokedWatchEnds(t *testing.T) {
 	c := controlplane.Start(t, controlplane.Options{UnsafeNoFsync: true})
-	r := startReplica(t, Options{Config: c.Config(), Resources: []string{"configmaps"}, BookmarkInterval: 500 * time.Millisecond})
-	user := serviceAccount(t, c.Config(), "reader", rbacv1.PolicyRule{Verbs: []string{"list", "watch"}, APIGroups: []string{""}, Resources: []string{"configmaps"}})
-	client := kubernetes.NewForConfigOrDie(r.config(user))
-	w, err := client.CoreV1().ConfigMaps("").Watch(t.Context(), metav1.ListOptions{ResourceVersion: "0", AllowWatchBookmarks: true})
+	r := startReplica(t, Options{
+		Config: c.Config(), Resources: []string{"configmaps"}, BookmarkInterval: 500 * time.Millisecond,
+	})
+	admin := kubernetes.NewForConfigOrDie(c.Config())
+	rule := rbacv1.PolicyRule{
+		Verbs: []string{"list", "watch"}, APIGroups: []string{""}, Resources: []string{"configmaps"},
+	}
+	for name, test := range map[string]struct {
+		revoke  func(ctx context.Context, name string) error
+		refused func(error) bool
+	}{
+		"no-role": {func(ctx context.Context, name string) error {
+			return admin.RbacV1().ClusterRoleBindings().Delete(ctx, name, metav1.DeleteOptions{})
+		}, apierrors.IsForbidden},
+		"no-account": {func(ctx context.Context, name string) error {
+			return admin.CoreV1().ServiceAccounts("default").Delete(ctx, name, metav1.DeleteOptions{})
+		}, apierrors.IsUnauthorized},
+	} {
+		before := r.counts.revoked.Load()
+		client := kubernetes.NewForConfigOrDie(r.config(serviceAccount(t, c.Config(), name, rule)))
+		cached := metav1.ListOptions{ResourceVersion: "0", AllowWatchBookmarks: true}
+		w, err := client.CoreV1().ConfigMaps("").Watch(t.Context(), cached)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := test.revoke(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+		awaitEnd(t, w)
+		_, err = client.CoreV1().ConfigMaps("").List(t.Context(), metav1.ListOptions{ResourceVersion: "0"})
+		if !test.refused(err) {
+			t.Errorf("%s: a list after that: %v", name, err)
+		}
+		if n := r.counts.revoked.Load() - before; n != 1 {
+			t.Errorf("%s: %d watches revoked", name, n)
+		}
+	}
+}
+
+// awaitEnd waits until a watch ends, and returns the names of the objects of its last events.
+func awaitEnd(t *testing.T, w watch.Interface) (names []string) {
+	t.Helper()
+	timeout := time.After(3 * time.Minute)
+	for {
+		select {
+		case e, open := <-w.ResultChan():
+			if !open {
+				return names
+			}
+			if o, ok := e.Object.(metav1.Object); ok {
+				names = append(names, o.GetName())
+			}
+		case <-timeout:
+			t.Error("the watch goes on")
+			return names
+		}
+	}
+}
+
+// TestWatchEndsWithRight takes away what a watch needs, while objects change: its token expires, or its user leaves a
+// group, or the role changes. The watch ends, nothing is sent after that, and the next request is refused.
+func TestWatchEndsWithRight(t *testing.T) {
+	var valid, member, role atomic.Bool
+	for name, test := range map[string]struct {
+		right *atomic.Bool
+		code  int
+	}{
+		"token": {&valid, http.StatusUnauthorized},
+		"group": {&member, http.StatusForbidden},
+		"role":  {&role, http.StatusForbidden},
+	} {
+		for _, right := range []*atomic.Bool{&valid, &member, &role} {
+			right.Store(true)
+		}
+		v := &reviewer{
+			groups: func(token string) ([]string, bool) {
+				if member.Load() {
+					return []string{"readers"}, token != "caller" || valid.Load()
+				}
+				return nil, true
+			},
+			allow: func(spec authorizationv1.SubjectAccessReviewSpec) bool {
+				return role.Load() && slices.Contains(spec.Groups, "readers")
+			},
+		}
+		f := newReviewed(t, v, 1, tidingstest.ServerOptions{},
+			Options{BookmarkInterval: 50 * time.Millisecond, reviewTTL: 20 * time.Millisecond})
+		f.Create(configMap("x", "a"))
+		f.synced(t)
+		r := f.replicas[0]
+		config := r.config(as(f.config, "caller"))
+		w, err := kubernetes.NewForConfigOrDie(config).CoreV1().ConfigMaps("default").Watch(t.Context(),
+			metav1.ListOptions{ResourceVersion: f.ResourceVersion()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		test.right.Store(false)
+		ended := make(chan []string, 1)
+		go func() { ended <- awaitEnd(t, w) }() // ends with the watch
+		eventually(t, func() bool {
+			f.Update(configMap("x", "a"))
+			return r.counts.revoked.Load() > 0
+		})
+		f.Create(configMap("late", "a"))
+		f.synced(t)
+		if names := <-ended; slices.Contains(names, "late") {
+			t.Errorf("%s: the watch was sent what came after it had lost the right: %s", name, names)
+		}
+		if code, body := answerTo(t, config, mapsPath+"?resourceVersion=0", nil); code != test.code {
+			t.Errorf("%s: the next request: %d %s, want %d", name, code, body, test.code)
+		}
+	}
+}
+
+// TestNobodyDecides has an API server that is too busy for reviews: who is not known is not told to be nobody, and
+// watches go on.
+func TestNobodyDecides(t *testing.T) {
+	v := &reviewer{}
+	f := newReviewed(t, v, 1, tidingstest.ServerOptions{},
+		Options{BookmarkInterval: 50 * time.Millisecond, reviewTTL: 20 * time.Millisecond})
+	f.Create(configMap("x", "a"))
+	f.synced(t)
+	r := f.replicas[0]
+	w, err := f.maps(0).Watch(t.Context(), metav1.ListOptions{ResourceVersion: f.ResourceVersion()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	admin := kubernetes.NewForConfigOrDie(c.Config())
-	if err := admin.RbacV1().ClusterRoleBindings().Delete(t.Context(), "reader", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
+	defer w.Stop()
+	v.busy.Store(true)
+	config := r.config(as(f.config, "other"))
+	if code, body := answerTo(t, config, mapsPath+"?resourceVersion=0", nil); code != http.StatusGatewayTimeout {
+		t.Errorf("%d %s", code, body)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*cacheTTL)
-	defer cancel()
-	for open := true; open; {
-		select {
-		case _, open = <-w.ResultChan():
-		case <-ctx.Done():
-			t.Fatal("the watch goes on")
-		}
+	reviews := v.all.Load()
+	eventually(t, func() bool { return v.all.Load() > reviews+3 })
+	f.Update(configMap("x", "b"))
+	if e := next(t, w); e.Type != watch.Modified {
+		t.Errorf("%v", e)
 	}
-	if _, err := client.CoreV1().ConfigMaps("").List(t.Context(), metav1.ListOptions{ResourceVersion: "0"}); !apierrors.IsForbidden(err) {
-		t.Errorf("a list after that: %v", err)
+	v.busy.Store(false)
+	if code, body := answerTo(t, config, mapsPath+"?resourceVersion=0", nil); code != http.StatusOK {
+		t.Errorf("%d %s", code, body)
 	}
-	if n := r.counts.revoked.Load(); n != 1 {
+	if n := r.counts.revoked.Load(); n != 0 {
 		t.Errorf("%d watches revoked", n)
+	}
+}
+
+// TestReviewKey: reviews that differ are not taken for one.
+func TestReviewKey(t *testing.T) {
+	alice := &user.DefaultInfo{Name: "alice"}
+	one := authorizer.AttributesRecord{User: alice, FieldSelectorRequirements: fields.Requirements{
+		{Operator: "=", Field: "x", Value: "a} {= y b"},
+	}}
+	two := authorizer.AttributesRecord{User: alice, FieldSelectorRequirements: fields.Requirements{
+		{Operator: "=", Field: "x", Value: "a"}, {Operator: "=", Field: "y", Value: "b"},
+	}}
+	if reviewKey(one) == reviewKey(two) {
+		t.Error(reviewKey(one))
 	}
 }

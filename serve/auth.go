@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/singleflight"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
@@ -73,7 +74,8 @@ func newAccess(client kubernetes.Interface, o Options, ttl time.Duration) (*acce
 		return nil, err
 	}
 	authorizer, err := authorizerfactory.DelegatingAuthorizerConfig{
-		SubjectAccessReviewClient: client.AuthorizationV1(), AllowCacheTTL: ttl, DenyCacheTTL: ttl, WebhookRetryBackoff: &reviewBackoff,
+		SubjectAccessReviewClient: client.AuthorizationV1(), AllowCacheTTL: ttl, DenyCacheTTL: ttl,
+		WebhookRetryBackoff: &reviewBackoff,
 	}.New()
 	if err != nil {
 		return nil, err
@@ -113,7 +115,7 @@ func (a *access) authenticate(r *http.Request) (caller, error) {
 	}
 	response, ok, err := a.tokens.AuthenticateRequest(r)
 	switch {
-	case unreachable(err):
+	case noAnswer(err):
 		return caller{}, fmt.Errorf("%w: %w", errNobodyKnows, err)
 	case err != nil:
 		return caller{}, fmt.Errorf("%w: %w", errUnauthenticated, err)
@@ -140,8 +142,22 @@ func unreachable(err error) bool {
 		errors.Is(err, io.ErrUnexpectedEOF)
 }
 
+// noAnswer reports whether an error of a review says that nobody has decided: a server did not answer, or only that it
+// could not do so now.
+func noAnswer(err error) bool {
+	if all, ok := err.(utilerrors.Aggregate); ok {
+		return slices.ContainsFunc(all.Errors(), noAnswer)
+	}
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	busy := ok && (status.ErrStatus.Code >= http.StatusInternalServerError ||
+		status.ErrStatus.Code == http.StatusTooManyRequests)
+	return busy || unreachable(err)
+}
+
 // authorize returns whether attributes may be read, and why not. An error says that nobody knows.
-func (a *access) authorize(ctx context.Context, attributes authorizer.Attributes) (allowed bool, reason string, err error) {
+func (a *access) authorize(
+	ctx context.Context, attributes authorizer.Attributes,
+) (allowed bool, reason string, err error) {
 	if attributes.GetVerb() == "get" && attributes.GetName() != "" && a.mayReadAll(ctx, attributes) {
 		return true, "", nil
 	}
@@ -158,8 +174,8 @@ func (a *access) mayReadAll(ctx context.Context, one authorizer.Attributes) bool
 	}
 	for _, verb := range []string{"list", "get"} {
 		allowed, _, err := a.review(ctx, authorizer.AttributesRecord{
-			User: one.GetUser(), Verb: verb, Namespace: one.GetNamespace(), APIGroup: one.GetAPIGroup(), APIVersion: one.GetAPIVersion(),
-			Resource: one.GetResource(), ResourceRequest: true,
+			User: one.GetUser(), Verb: verb, Namespace: one.GetNamespace(), APIGroup: one.GetAPIGroup(),
+			APIVersion: one.GetAPIVersion(), Resource: one.GetResource(), ResourceRequest: true,
 		})
 		if !allowed || err != nil {
 			return false
@@ -200,10 +216,10 @@ func reviewKey(a authorizer.Attributes) string {
 	u := a.GetUser()
 	fields, _ := a.GetFieldSelector() // what cannot be parsed is not part of a review
 	labels, _ := a.GetLabelSelector()
-	return fmt.Sprintf("%q %q %q %q %q %q %q %q %q %q %q %q %t %q %q", u.GetName(), u.GetUID(), u.GetGroups(),
-		u.GetExtra(),
-		a.GetVerb(), a.GetNamespace(), a.GetAPIGroup(), a.GetAPIVersion(), a.GetResource(), a.GetSubresource(), a.GetName(), a.GetPath(),
-		a.IsResourceRequest(), fmt.Sprint(fields), labels)
+	return fmt.Sprintf("%q %q %q %q %q %q %q %q %q %q %q %q %t %q %q",
+		u.GetName(), u.GetUID(), u.GetGroups(), u.GetExtra(),
+		a.GetVerb(), a.GetNamespace(), a.GetAPIGroup(), a.GetAPIVersion(), a.GetResource(), a.GetSubresource(),
+		a.GetName(), a.GetPath(), a.IsResourceRequest(), fields, labels)
 }
 
 // impersonates reports whether a request asks to act as somebody else.

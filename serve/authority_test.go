@@ -23,7 +23,8 @@ func newAuthority(t *testing.T) *authority {
 	t.Helper()
 	a := &authority{key: newKey(t)}
 	template := &x509.Certificate{
-		Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+		Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign,
 	}
 	a.certificate = a.sign(t, template, template, &a.key.PublicKey)
 	return a

@@ -32,7 +32,9 @@ func TestAuthorityIsKnownAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	certificate := authority.issue(t, "alice").Leaf
-	for name, verify := range map[string]func() (x509.VerifyOptions, bool){"callers": ca.VerifyOptions, "the front proxy": proxy.ca.VerifyOptions} {
+	for name, verify := range map[string]func() (x509.VerifyOptions, bool){
+		"callers": ca.VerifyOptions, "the front proxy": proxy.ca.VerifyOptions,
+	} {
 		options, ok := verify()
 		if _, err := certificate.Verify(options); !ok || err != nil {
 			t.Errorf("%s: %v, %v", name, ok, err)
@@ -100,7 +102,8 @@ func TestFrontProxy(t *testing.T) {
 		"no certificate": {rest.AnonymousClientConfig(c.Config()), admin, http.StatusUnauthorized,
 			http.StatusUnauthorized},
 	} {
-		if code, body := answerTo(t, r.config(test.config), "/api/v1/configmaps?resourceVersion=0", test.header); code != test.maps {
+		code, body := answerTo(t, r.config(test.config), "/api/v1/configmaps?resourceVersion=0", test.header)
+		if code != test.maps {
 			t.Errorf("%s: config maps: %d %s", name, code, body)
 		}
 		if code, body := answerTo(t, r.config(test.config), "/api/v1/secrets", test.header); code != test.secret {

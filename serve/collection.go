@@ -346,6 +346,9 @@ func (v view) Oldest() uint64 {
 func (v view) Get(key object.Key) (object.Object, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if v.version == 0 || v.epoch != v.collection.epoch {
+		return nil, protocol.ErrGone
+	}
 	return v.objects[key.String()], nil
 }
 
@@ -407,7 +410,9 @@ func undo(objects map[string]object.Object, changes []entry) map[string]object.O
 
 // after returns the changes after a version.
 func (c *collection) after(version uint64) []entry {
-	i, _ := slices.BinarySearchFunc(c.journal, version+1, func(e entry, v uint64) int { return cmp.Compare(e.Version, v) })
+	i, _ := slices.BinarySearchFunc(c.journal, version+1, func(e entry, v uint64) int {
+		return cmp.Compare(e.Version, v)
+	})
 	return c.journal[i:]
 }
 

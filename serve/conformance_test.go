@@ -19,7 +19,8 @@ func TestConformance(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := startReplica(t, Options{
-		Config: c.Config(), ClientCA: ca, FrontProxy: proxy, Impersonate: true, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Config: c.Config(), ClientCA: ca, FrontProxy: proxy, Impersonate: true,
+		Logger:    slog.New(slog.NewTextHandler(t.Output(), nil)),
 		Resources: []string{"pods", "configmaps", "deployments.apps", "jobs.batch", "nodes", "namespaces", "events"},
 	})
 	token := serviceAccount(t, c.Config(), "conformance", everything, everyPath)
@@ -29,7 +30,8 @@ func TestConformance(t *testing.T) {
 	} {
 		before := r.counts.answered.Load()
 		t.Run(name, config)
-		t.Logf("%s: answered %d from memory, forwarded %d", name, r.counts.answered.Load()-before, r.counts.forwarded.Load())
+		t.Logf("%s: answered %d from memory, forwarded %d",
+			name, r.counts.answered.Load()-before, r.counts.forwarded.Load())
 		if r.counts.answered.Load() == before {
 			t.Error("nothing was answered from memory")
 		}

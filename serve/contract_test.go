@@ -58,8 +58,8 @@ func TestPagesStayOnOneSnapshot(t *testing.T) {
 	}
 }
 
-// TestVersionsFromElsewhere: changes of other resources raise the API server's version, of which a replica hears nothing.
-// A client that brings such a version, or a continue token of it, is answered all the same.
+// TestVersionsFromElsewhere: changes of other resources raise the API server's version, of which a replica hears
+// nothing. A client that brings such a version, or a continue token of it, is answered all the same.
 func TestVersionsFromElsewhere(t *testing.T) {
 	f := newFixture(t, 1, tidingstest.ServerOptions{}, Options{})
 	for i := range 5 {
@@ -73,7 +73,8 @@ func TestVersionsFromElsewhere(t *testing.T) {
 	}
 	forwarded := f.replicas[0].counts.forwarded.Load()
 	second, err := f.maps(0).List(t.Context(), metav1.ListOptions{Limit: 2, Continue: first.Continue})
-	if err != nil || len(second.Items) != 2 || second.Items[0].Name != "2" || second.ResourceVersion != first.ResourceVersion {
+	if err != nil || len(second.Items) != 2 || second.Items[0].Name != "2" ||
+		second.ResourceVersion != first.ResourceVersion {
 		t.Errorf("the second page: %v, %v", second, err)
 	}
 	if n := f.replicas[0].counts.forwarded.Load() - forwarded; n != 1 {
@@ -149,19 +150,7 @@ func TestJournalAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCollection(journalLimits{bytes: 1 << 20, age: 5 * time.Minute})
 		c.Replace(object.Items[*codec.Raw](nil), "1")
-		add := func(version string) {
-			o := configMap("x"+version, "a")
-			o.ResourceVersion = version
-			data, err := o.Marshal()
-			if err != nil {
-				t.Fatal(err)
-			}
-			raw, err := codec.ParseRaw(data, true)
-			if err != nil {
-				t.Fatal(err)
-			}
-			c.Add([]object.Delta[*codec.Raw]{{Type: object.Added, Key: object.KeyOf(raw), Object: raw}}, version)
-		}
+		add := func(version string) { addMap(t, c, "x"+version, version) }
 		add("2")
 		time.Sleep(4 * time.Minute)
 		add("3")
@@ -174,6 +163,22 @@ func TestJournalAge(t *testing.T) {
 			t.Errorf("after 6 minutes: %d changes after %d", s.changes, s.floor)
 		}
 	})
+}
+
+// addMap adds a config map to a collection.
+func addMap(t *testing.T, c *collection, name, version string) {
+	t.Helper()
+	o := configMap(name, "a")
+	o.ResourceVersion = version
+	data, err := o.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := codec.ParseRaw(data, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Add([]object.Delta[*codec.Raw]{{Type: object.Added, Key: object.KeyOf(raw), Object: raw}}, version)
 }
 
 // TestGzip compresses large answers for clients that accept it, and no others.

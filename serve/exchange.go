@@ -27,15 +27,12 @@ type exchange struct {
 	target   protocol.Target
 	query    url.Values
 	encoding protocol.Encoding
+	view     view // of the collection since before the caller was authorized
 	started  bool
 }
 
 // staleAfter is how long the API server may be silent before answers say how old they are. Bookmarks come every minute.
 const staleAfter = 90 * time.Second
-
-func (x *exchange) view() view {
-	return x.resource.collection.view(x.found.fresh, x.server.shutdown)
-}
 
 // start writes the header of the response.
 func (x *exchange) start(watch bool) {
@@ -49,7 +46,7 @@ func (x *exchange) start(watch bool) {
 }
 
 func (x *exchange) get() error {
-	o, err := protocol.Get(x.r.Context(), x.view(), &x.found.ResourceType, x.target, x.query)
+	o, err := protocol.Get(x.r.Context(), x.view, &x.found.ResourceType, x.target, x.query)
 	if err != nil {
 		return err
 	}
@@ -74,7 +71,7 @@ func (x *exchange) list() error {
 	if !x.canSelect(selection) || x.isAhead(selection.Options.Continue) {
 		return errForward
 	}
-	page, err := protocol.ListPage(x.r.Context(), x.view(), selection)
+	page, err := protocol.ListPage(x.r.Context(), x.view, selection)
 	if err != nil {
 		return err
 	}
@@ -83,14 +80,16 @@ func (x *exchange) list() error {
 		items[i] = o
 		size += encodedSize(o)
 	}
-	return x.write(int(size), func(w io.Writer) error { return x.lossy(x.encoding.WriteList(w, items, page.ListMeta())) })
+	return x.write(int(size), func(w io.Writer) error {
+		return x.lossy(x.encoding.WriteList(w, items, page.ListMeta()))
+	})
 }
 
-// isAhead reports whether a continue token is of a version that has not been reached here. It comes from the API server,
-// which takes it at once, or from another replica.
+// isAhead reports whether a continue token is of a version that has not been reached here. It comes from the API
+// server, which takes it at once, or from another replica.
 func (x *exchange) isAhead(token string) bool {
 	t, err := protocol.ParseToken(token)
-	return err == nil && t.ResourceVersion > 0 && uint64(t.ResourceVersion) > x.view().Version()
+	return err == nil && t.ResourceVersion > 0 && uint64(t.ResourceVersion) > x.view.Version()
 }
 
 // canSelect reports whether the fields of a selector can be read here. Which fields of a custom resource can be
@@ -139,7 +138,10 @@ func (x *exchange) write(size int, body func(io.Writer) error) error {
 	if size >= gzipFrom && acceptsGzip(x.r.Header.Get("Accept-Encoding")) {
 		x.w.Header().Set("Content-Encoding", "gzip")
 		z = compressors.Get().(*gzip.Writer)
-		defer compressors.Put(z)
+		defer func() {
+			z.Reset(io.Discard) // in the pool it must not keep the connection
+			compressors.Put(z)
+		}()
 		z.Reset(out)
 		w = z
 	}
@@ -181,5 +183,6 @@ func (s *starting) Write(p []byte) (int, error) {
 
 // extendDeadline gives the client time to read what is sent next.
 func (x *exchange) extendDeadline() {
-	_ = http.NewResponseController(x.w).SetWriteDeadline(time.Now().Add(x.server.options.WriteTimeout)) // not all writers have one
+	deadline := time.Now().Add(x.server.options.WriteTimeout)
+	_ = http.NewResponseController(x.w).SetWriteDeadline(deadline) // not all writers have one
 }

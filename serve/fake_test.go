@@ -27,6 +27,10 @@ import (
 type reviewer struct {
 	// allow decides what a user may do. Nil allows everybody but "nobody" everything.
 	allow func(authorizationv1.SubjectAccessReviewSpec) bool
+	// groups returns the groups of a token's user, or false if the token is not valid. Nil knows all, without groups.
+	groups func(token string) (groups []string, ok bool)
+	// busy answers reviews with 503.
+	busy atomic.Bool
 	// enforce authorizes requests, too, as an API server does.
 	enforce bool
 	// hold keeps reviews of access waiting until it is closed; nil does not.
@@ -36,6 +40,7 @@ type reviewer struct {
 	hangs func(*http.Request) <-chan struct{}
 
 	access atomic.Int64 // reviews of access so far
+	all    atomic.Int64 // reviews so far, of tokens, too
 	proxy  *httputil.ReverseProxy
 }
 
@@ -72,12 +77,22 @@ func (v *reviewer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}
+	if strings.HasSuffix(r.URL.Path, "reviews") {
+		v.all.Add(1)
+		if v.busy.Load() {
+			http.Error(w, "busy", http.StatusServiceUnavailable)
+			return
+		}
+	}
 	switch {
 	case strings.HasSuffix(r.URL.Path, "/tokenreviews"):
 		var review authenticationv1.TokenReview
 		answerReview(w, r, &review, func() {
 			review.Status.Authenticated = review.Spec.Token != ""
 			review.Status.User.Username = review.Spec.Token
+			if v.groups != nil && review.Spec.Token != replicaUser {
+				review.Status.User.Groups, review.Status.Authenticated = v.groups(review.Spec.Token)
+			}
 		})
 	case strings.HasSuffix(r.URL.Path, "/subjectaccessreviews"):
 		v.access.Add(1)
@@ -109,7 +124,8 @@ func specOf(r *http.Request) authorizationv1.SubjectAccessReviewSpec {
 	info, err := infoFactory.NewRequestInfo(r)
 	if err == nil && info.IsResourceRequest {
 		spec.ResourceAttributes = &authorizationv1.ResourceAttributes{
-			Verb: info.Verb, Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource, Subresource: info.Subresource,
+			Verb: info.Verb, Group: info.APIGroup, Version: info.APIVersion,
+			Resource: info.Resource, Subresource: info.Subresource,
 			Namespace: info.Namespace, Name: info.Name,
 		}
 	}

@@ -24,7 +24,6 @@ import (
 // a bookmark.
 type freshness struct {
 	ctx        context.Context // ends the questions
-	asking     sync.WaitGroup
 	collection *collection
 	source     *source.HTTP[*codec.Raw]
 	relist     func(cause error)
@@ -35,6 +34,26 @@ type freshness struct {
 	mu      sync.Mutex // guards the fields below
 	running *question
 	next    *question // for those who ask while running has been sent already
+	work    sync.WaitGroup
+	ended   bool // no more work is added
+}
+
+// start runs work in a goroutine of its own, for which wait waits. It returns false, and runs nothing, after that.
+func (f *freshness) start(work func()) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.ended {
+		f.work.Go(work)
+	}
+	return !f.ended
+}
+
+// wait returns when all work has ended, which ctx ends.
+func (f *freshness) wait() {
+	f.mu.Lock()
+	f.ended = true
+	f.mu.Unlock()
+	f.work.Wait()
 }
 
 // question is one question to the API server.
@@ -90,8 +109,8 @@ func (f *freshness) checkOften(ctx context.Context, interval time.Duration) {
 }
 
 // errNotProved is the answer to who wants the most recent state while the API server cannot be reached.
-var errNotProved = apierrors.NewTimeoutError("the API server cannot be reached, so nobody knows the most recent state; "+
-	"resourceVersion=0 asks for what is known", 1)
+var errNotProved = apierrors.NewTimeoutError("the API server cannot be reached, so nobody knows the most recent "+
+	"state; resourceVersion=0 asks for what is known", 1)
 
 // mostRecent implements protocol.Storage.MostRecent. errForward says that the collection has not caught up in time, or
 // that the server was restored.
@@ -117,7 +136,7 @@ func (f *freshness) mostRecent(ctx context.Context) (uint64, error) {
 // expect looks whether the collection lacks anything up to a version that somebody waits for. Such a version comes from
 // the API server or another replica, and may be that of a change of something else.
 func (f *freshness) expect(version uint64) {
-	f.asking.Go(func() {
+	f.start(func() {
 		if reached, err := f.check(f.ctx); err == nil && reached >= version {
 			f.look(f.ctx, version)
 		}
@@ -127,7 +146,7 @@ func (f *freshness) expect(version uint64) {
 // look has a probe look ahead, and returns when it ends.
 func (f *freshness) look(ctx context.Context, version uint64) {
 	f.probes.Add(1)
-	f.probe.do(ctx, &f.asking, func() { f.lookAhead(version) })
+	f.probe.do(ctx, f.start, func() { f.lookAhead(version) })
 }
 
 // reach waits until the collection has reached a version.
@@ -155,7 +174,8 @@ func (f *freshness) lookAhead(version uint64) {
 	since, epoch := f.collection.position()
 	ctx, cancel := context.WithTimeout(f.ctx, probePatience)
 	defer cancel()
-	w, err := f.source.Watch(ctx, source.WatchOptions[*codec.Raw]{ResourceVersion: format(since), Timeout: probeTimeout})
+	w, err := f.source.Watch(ctx,
+		source.WatchOptions[*codec.Raw]{ResourceVersion: format(since), Timeout: probeTimeout})
 	if err != nil {
 		return
 	}
@@ -182,24 +202,33 @@ func (f *freshness) lookAhead(version uint64) {
 
 // ask returns a version of the server that is no older than the call.
 func (f *freshness) ask(ctx context.Context) (uint64, error) {
-	f.mu.Lock()
-	q := f.next
+	q := f.question()
 	if q == nil {
-		q = &question{done: make(chan struct{})}
-		if f.running == nil {
-			f.running = q
-			f.asking.Go(func() { f.send(q) })
-		} else {
-			f.next = q
-		}
+		return 0, context.Canceled
 	}
-	f.mu.Unlock()
 	select {
 	case <-q.done:
 		return q.version, q.err
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
+}
+
+// question returns a question that has not been sent yet; nil if none will be any more.
+func (f *freshness) question() *question {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.next != nil || f.ended:
+		return f.next
+	case f.running != nil:
+		f.next = &question{done: make(chan struct{})}
+		return f.next
+	}
+	q := &question{done: make(chan struct{})}
+	f.running = q
+	f.work.Go(func() { f.send(q) })
+	return q
 }
 
 // send sends a question, and then the one that has been asked meanwhile.
@@ -230,24 +259,29 @@ type shared struct {
 	running chan struct{}
 }
 
-// do runs f, or waits for the run in progress. work counts what runs.
-func (s *shared) do(ctx context.Context, work *sync.WaitGroup, f func()) {
+// do runs f, or waits for the run in progress. start runs a function in the background, unless it returns false.
+func (s *shared) do(ctx context.Context, start func(func()) bool, f func()) {
 	s.mu.Lock()
 	done := s.running
 	if done == nil {
 		done = make(chan struct{})
+		if !start(func() { s.run(f, done) }) {
+			s.mu.Unlock()
+			return
+		}
 		s.running = done
-		work.Go(func() {
-			f()
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.running = nil
-			close(done)
-		})
 	}
 	s.mu.Unlock()
 	select {
 	case <-done:
 	case <-ctx.Done():
 	}
+}
+
+func (s *shared) run(f func(), done chan struct{}) {
+	f()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running = nil
+	close(done)
 }

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/filters"
@@ -73,7 +75,10 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, info *request.Re
 			s.metrics.answered(info, strings.ToUpper(info.Verb), response.code, time.Since(began))
 		}
 	}()
-	if err := s.authorize(r); err != nil {
+	switch err := s.authorize(r); {
+	case err == errForward:
+		return err
+	case err != nil:
 		s.counts.refused.Add(1)
 		writeStatus(response, x.encoding, err)
 		return nil
@@ -112,20 +117,15 @@ const partialList = "PartialObjectMetadataList"
 
 // known are the parameters of a query that can be answered.
 var known = map[string]bool{
-	"watch": true, "allowWatchBookmarks": true, "resourceVersion": true, "resourceVersionMatch": true, "limit": true, "continue": true,
-	"labelSelector": true, "fieldSelector": true, "timeoutSeconds": true, "sendInitialEvents": true, "timeout": true,
+	"watch": true, "allowWatchBookmarks": true, "resourceVersion": true, "resourceVersionMatch": true, "limit": true,
+	"continue": true, "labelSelector": true, "fieldSelector": true, "timeoutSeconds": true, "sendInitialEvents": true,
+	"timeout": true,
 }
 
 // exchange returns the exchange for a request that can be answered from memory.
 func (s *Server) exchange(w http.ResponseWriter, r *http.Request, info *request.RequestInfo) (*exchange, error) {
-	if !info.IsResourceRequest || info.Subresource != "" || impersonates(r.Header) || r.Method != http.MethodGet {
-		return nil, errForward
-	}
-	if info.Verb != "get" && info.Verb != "list" && info.Verb != "watch" {
-		return nil, errForward
-	}
 	res := s.find(info)
-	if res == nil {
+	if res == nil || !isPlainRead(r, info) {
 		return nil, errForward
 	}
 	found, err := res.ready()
@@ -135,25 +135,18 @@ func (s *Server) exchange(w http.ResponseWriter, r *http.Request, info *request.
 	target, ok := protocol.ParsePath(r.URL.Path)
 	single := target.Name != ""
 	switch {
-	case !ok, target.Resource != found.GroupVersionResource, target.Subresource != "", strings.Contains(r.URL.Path, "//"):
+	case !ok, target.Resource != found.GroupVersionResource, target.Subresource != "",
+		strings.Contains(r.URL.Path, "//"):
 		return nil, errForward
-	case single != (info.Verb == "get"), single && target.Namespace == "" && found.Namespaced, !found.Namespaced && target.Namespace != "":
+	case single != (info.Verb == "get"), single && target.Namespace == "" && found.Namespaced,
+		target.Namespace != "" && !found.Namespaced:
+		return nil, errForward
+	case len(content.IsPathSegmentName(target.Name)) > 0: // an error of the API server
 		return nil, errForward
 	}
 	query := r.URL.Query()
-	for name := range query {
-		if !known[name] || len(query[name]) > 1 || single && name != "resourceVersion" {
-			return nil, errForward
-		}
-	}
-	if info.Verb == "watch" && query.Get("continue") != "" {
-		return nil, errForward // an error of the API server
-	}
-	if _, err := time.ParseDuration(query.Get("timeout")); err != nil && query.Has("timeout") {
-		return nil, errForward // as above
-	}
-	if single && query.Get("resourceVersion") == "" {
-		return nil, errForward // asking for the most recent version costs as much as the object
+	if !canAnswer(query, info.Verb) {
+		return nil, errForward
 	}
 	e, ok := negotiate(r.Header.Get("Accept"), &found.ResourceType, info.Verb == "watch")
 	if e.As == partialList && info.Verb != "list" {
@@ -162,7 +155,52 @@ func (s *Server) exchange(w http.ResponseWriter, r *http.Request, info *request.
 	if !ok || res.lossy.Load() && (e.Partial || found.BuiltIn && e.Media != protocol.Protobuf) {
 		return nil, errForward
 	}
-	return &exchange{server: s, w: w, r: r, resource: res, found: found, target: target, query: query, encoding: e}, nil
+	x := &exchange{server: s, w: w, r: r, resource: res, found: found, target: target, query: query, encoding: e}
+	x.view = res.collection.view(found.fresh, s.shutdown)
+	if res.found.Load() != found {
+		return nil, errForward // it was removed meanwhile, and may have come back as something else
+	}
+	return x, nil
+}
+
+// isPlainRead reports whether a request is one that could be answered from memory, had it nothing else to it.
+func isPlainRead(r *http.Request, info *request.RequestInfo) bool {
+	switch {
+	case !info.IsResourceRequest, info.Subresource != "", r.Method != http.MethodGet, impersonates(r.Header):
+		return false
+	case r.Header.Get("Upgrade") != "": // a watch over a WebSocket, as browsers have it
+		return false
+	}
+	return info.Verb == "get" || info.Verb == "list" || info.Verb == "watch"
+}
+
+// canAnswer reports whether the parameters of a query can be answered. Those that are wrong are left to the API server,
+// whose errors they get.
+func canAnswer(query url.Values, verb string) bool {
+	for name, values := range query {
+		if !known[name] || len(values) > 1 || verb == "get" && name != "resourceVersion" {
+			return false
+		}
+	}
+	if _, err := time.ParseDuration(query.Get("timeout")); err != nil && query.Has("timeout") {
+		return false
+	}
+	switch verb {
+	case "get":
+		return query.Get("resourceVersion") != "" // the most recent version costs as much to prove as to get
+	case "watch":
+		return query.Get("continue") == "" && isWatchTimeout(query.Get("timeoutSeconds"))
+	}
+	return true
+}
+
+// maxWatchSeconds is longer than any watch lasts, and not too large for a duration.
+const maxWatchSeconds = 1 << 31
+
+// isWatchTimeout reports whether a number of seconds, which may be missing, is one that a watch can last.
+func isWatchTimeout(text string) bool {
+	seconds, err := strconv.ParseInt(text, 10, 64)
+	return text == "" || err == nil && seconds >= 0 && seconds <= maxWatchSeconds
 }
 
 // authorize asks whether the request's user may do what it asks for.
@@ -175,21 +213,27 @@ func (s *Server) authorize(r *http.Request) error {
 	switch {
 	case allowed:
 		return nil
-	case err != nil:
+	case noAnswer(err):
 		return apierrors.NewTimeoutError("the API server cannot say whether this is allowed", 1)
+	case err != nil: // it does not accept the review, as with a selector that is wrong
+		return errForward
 	}
 	return responsewriters.ForbiddenStatusError(attributes, reason)
 }
 
-// stillAllowed reports whether a request that has been running for long is still allowed. If the
-// API server is out of reach, it is.
-func (s *Server) stillAllowed(r *http.Request, f *foundResource) bool {
-	outOfReach := f.reflector.Status().Problem != nil
-	if _, err := s.access.authenticate(r); err != nil {
-		return outOfReach
+// stillAllowed reports whether a request that has been running for long is still allowed, to whom its credentials stand
+// for now: their groups may have changed. While nobody can say, it is.
+func (s *Server) stillAllowed(r *http.Request) bool {
+	c, err := s.access.authenticate(r)
+	if err != nil {
+		return errors.Is(err, errNobodyKnows)
 	}
-	err := s.authorize(r)
-	return err == nil || !apierrors.IsForbidden(err) && outOfReach
+	attributes, err := filters.GetAuthorizerAttributes(request.WithUser(r.Context(), c))
+	if err != nil {
+		return false
+	}
+	allowed, _, err := s.access.authorize(r.Context(), attributes)
+	return allowed || noAnswer(err)
 }
 
 // forbidden is the error for a caller that is not forwarded.

@@ -58,7 +58,7 @@ func (r *resource) problem() error {
 	case found == nil && r.missing.Load():
 		return nil
 	case found == nil:
-		return errors.New("not looked for yet")
+		return errors.New("the API server has not said yet whether it has it")
 	}
 	if _, err := r.ready(); err != nil {
 		return err

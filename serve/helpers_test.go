@@ -107,16 +107,18 @@ func serviceAccount(t *testing.T, admin *rest.Config, name string, rules ...rbac
 		}
 	}
 	meta := metav1.ObjectMeta{Name: name}
-	_, err := client.CoreV1().ServiceAccounts("default").Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
+	accounts := client.CoreV1().ServiceAccounts("default")
+	_, err := accounts.Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
 	check(err)
-	_, err = client.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{})
+	role := &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules}
+	_, err = client.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{})
 	check(err)
 	_, err = client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
 		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "default", Name: name}},
 	}, metav1.CreateOptions{})
 	check(err)
-	token, err := client.CoreV1().ServiceAccounts("default").CreateToken(ctx, name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	token, err := accounts.CreateToken(ctx, name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	check(err)
 	c := rest.AnonymousClientConfig(admin)
 	c.BearerToken, c.QPS = token.Status.Token, -1

@@ -28,7 +28,9 @@ import (
 var configMaps = corev1.SchemeGroupVersion.WithResource("configmaps")
 
 func configMap(name, label string) *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{"half": label}}}
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: name, Labels: map[string]string{"half": label},
+	}}
 }
 
 // fixture is a test server with replicas in front of it.
@@ -65,7 +67,10 @@ func (f *fixture) maps(i int) typedv1.ConfigMapInterface {
 	if i >= 0 {
 		c = f.replicas[i].config(c)
 	}
-	c.ContentConfig = rest.ContentConfig{ContentType: "application/vnd.kubernetes.protobuf", AcceptContentTypes: "application/vnd.kubernetes.protobuf,application/json"}
+	c.ContentConfig = rest.ContentConfig{
+		ContentType:        "application/vnd.kubernetes.protobuf",
+		AcceptContentTypes: "application/vnd.kubernetes.protobuf,application/json",
+	}
 	if i%2 == 0 {
 		c.ContentConfig = rest.ContentConfig{ContentType: "application/json"}
 	}
@@ -240,7 +245,8 @@ func (m *mover) run(done *atomic.Bool) {
 func (m *mover) wanted() map[string]string {
 	wanted := map[string]string{}
 	for _, o := range m.Objects(configMaps) {
-		if label := o.GetLabels()["half"]; m.label == "" || m.label == "half="+label || m.label == "half!=a" && label != "a" {
+		label := o.GetLabels()["half"]
+		if m.label == "" || m.label == "half="+label || m.label == "half!=a" && label != "a" {
 			wanted[o.GetName()] = m.stateOf(o)
 		}
 	}

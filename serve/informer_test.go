@@ -32,7 +32,8 @@ func TestInformersGoUnchanged(t *testing.T) {
 	lists, watches := f.Count(tidingstest.List), f.Count(tidingstest.WatchList)
 	ctx, cancel := context.WithCancel(t.Context())
 	config := f.replicas[0].config(as(f.config, "user"))
-	config.ContentType, config.AcceptContentTypes = "application/vnd.kubernetes.protobuf", "application/vnd.kubernetes.protobuf,application/json"
+	config.ContentType = "application/vnd.kubernetes.protobuf"
+	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 
 	factory := informers.NewSharedInformerFactory(kubernetes.NewForConfigOrDie(config), 0)
 	theirs := factory.Core().V1().ConfigMaps()
@@ -128,7 +129,8 @@ func testCustomResources(t *testing.T, budget int64) {
 	eventually(t, func() bool { _, err := r.resources[0].ready(); return err == nil })
 	before = r.counts.answered.Load()
 	code, text := answerTo(t, config, "/apis/example.com/v1/widgets?resourceVersion=0", nil)
-	if code != http.StatusOK || !strings.Contains(text, `"kind":"GadgetList"`) || !strings.Contains(text, `"name":"g"`) {
+	if code != http.StatusOK || !strings.Contains(text, `"kind":"GadgetList"`) ||
+		!strings.Contains(text, `"name":"g"`) {
 		t.Errorf("%d %s", code, text)
 	}
 	if _, err := client.Get(t.Context(), "g", metav1.GetOptions{ResourceVersion: "0"}); err != nil {

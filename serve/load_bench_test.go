@@ -112,7 +112,8 @@ func BenchmarkWatch(b *testing.B) {
 		if i%sharing == 0 {
 			client = benchClient(b, config)
 		}
-		body := benchGet(b, ctx, client, fmt.Sprint(config.Host, "/api/v1/pods?watch=true&resourceVersion=", version), false)
+		path := fmt.Sprint(config.Host, "/api/v1/pods?watch=true&resourceVersion=", version)
+		body := benchGet(b, ctx, client, path, false)
 		reading.Go(func() {
 			defer body.Close()
 			r := bufio.NewReader(body)
@@ -135,7 +136,8 @@ func BenchmarkWatch(b *testing.B) {
 			pod := pods[int(version)%len(pods)]
 			raw, _ := c.held(object.KeyOf(pod))
 			c.Add([]object.Delta[*codec.Raw]{{
-				Type: object.Updated, Key: object.KeyOf(pod), Object: raw.WithResourceVersion(format(version)).(*codec.Raw),
+				Type: object.Updated, Key: object.KeyOf(pod),
+				Object: raw.WithResourceVersion(format(version)).(*codec.Raw),
 			}}, format(version))
 			for range watchers {
 				<-seen

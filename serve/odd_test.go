@@ -1,10 +1,14 @@
 package serve
 
 import (
+	"bufio"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"net/http"
 	"regexp"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -39,6 +43,28 @@ var oddPaths = []string{
 	"/api/v1/namespaces/odd/configmaps/a?resourceVersion=0&resourceVersionMatch=Exact",
 	"/api/v1/namespaces/odd/configmaps/a?resourceVersion=0&resourceVersion=999999999",
 	"/api/v1/namespaces/odd/configmaps/a?resourceVersion=00",
+	"/api/v1/namespaces/odd/configmaps/a?resourceVersion=0&fieldValidation=Strict",
+	"/api/v1/namespaces/odd/configmaps/a?resourceVersion=0&resourceVersionMatch=NotOlderThan",
+	"/api/v1/namespaces/odd/configmaps/a?resourceVersion=0&pretty=",
+	"/api/v1/namespaces/odd/configmaps/a?resourceVersion=0&watch=false",
+	"/api/v1/namespaces/odd/configmaps/a?resourceVersion=0&fieldSelector=metadata.name%3Db",
+	"/api/v1/namespaces/odd/configmaps/a?resourceVersion=0&timeout=1s",
+	"/api/v1/namespaces/odd/configmaps/a?", "/api/v1/namespaces/odd/configmaps/?resourceVersion=0",
+	"/api/v1/namespaces/odd/configmaps/%20?resourceVersion=0",
+	"/api/v1/namespaces/odd/configmaps/a%00?resourceVersion=0",
+	"/api/v1/namespaces/odd/configmaps/%2e?resourceVersion=0",
+	"/api/v1/namespaces/odd/configmaps/%2e%2e?resourceVersion=0",
+	"/api/v1/namespaces/odd/configmaps/a%0Ab?resourceVersion=0",
+	"/api/v1/namespaces/odd/configmaps/%25?resourceVersion=0",
+	"/api/v1/namespaces/%20/configmaps?resourceVersion=0", "/api/v1/namespaces/o%0Ad/configmaps?resourceVersion=0",
+	"/api/v1/namespaces/%2A/configmaps?resourceVersion=0", "/api/v1/namespaces/odd%2Fconfigmaps?resourceVersion=0",
+	"/api/v1/configmaps/a?resourceVersion=0",
+	"/api/v1/namespaces/status/configmaps?resourceVersion=0",
+	"/api/v1/namespaces/odd/configmaps/status?resourceVersion=0",
+	"/apis/v1/namespaces/odd/configmaps?resourceVersion=0", "/api/v2/namespaces/odd/configmaps?resourceVersion=0",
+	"/apis//v1/namespaces/odd/configmaps?resourceVersion=0", "//api/v1/namespaces/odd/configmaps?resourceVersion=0",
+	"/./api/v1/namespaces/odd/configmaps?resourceVersion=0",
+	"/api/v1/proxy/namespaces/odd/configmaps/a?resourceVersion=0",
 	"/api/v1/namespaces/odd/configmaps/a?resourceVersion=%2B1",
 }
 
@@ -86,7 +112,51 @@ var oddQueries = []string{
 	"watch=true&watch=false&timeoutSeconds=1&resourceVersion=0",
 	"watch=false&watch=true&timeoutSeconds=1&resourceVersion=0",
 	"watch=yes&timeoutSeconds=1&resourceVersion=0", "watch=True&timeoutSeconds=1&resourceVersion=0",
+	"watch=TRUE&timeoutSeconds=1&resourceVersion=0", "watch=t&timeoutSeconds=1&resourceVersion=0",
+	"watch=%20&timeoutSeconds=1&resourceVersion=0", "Watch=true&resourceVersion=0",
+	"watch=true&timeoutSeconds=x&resourceVersion=0",
+	"watch=true&timeoutSeconds=1.5&resourceVersion=0", "watch=true&timeoutSeconds=1&timeoutSeconds=2&resourceVersion=0",
+	"watch=true&timeoutSeconds=1&resourceVersion=0&limit=-1", "watch=true&timeoutSeconds=1&resourceVersion=0&limit=x",
+	"watch=true&timeoutSeconds=1&resourceVersion=0&pretty=true",
+	"watch=true&timeoutSeconds=1&resourceVersion=0&timeout=x",
+	"watch=true&timeoutSeconds=1&resourceVersion=0&fieldSelector=data.x%3D1",
+	"watch=true&timeoutSeconds=1&resourceVersion=0&resourceVersionMatch=Exact",
+	"watch=true&timeoutSeconds=1&resourceVersionMatch=x",
+	"watch=true&timeoutSeconds=1&sendInitialEvents=x&resourceVersionMatch=NotOlderThan",
+	"watch=true&timeoutSeconds=1&sendInitialEvents=&resourceVersionMatch=NotOlderThan",
+	"watch=true&timeoutSeconds=1&sendInitialEvents=false",
+	"watch=true&timeoutSeconds=1&sendInitialEvents=false&resourceVersion=0",
+	"watch=true&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&continue=x",
+	"watch=true&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=x",
+	"watch=true&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=-1",
+	"watch=true&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&limit=1",
+	"watch=true&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
+	"watch=true&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=0",
+	"watch=true&timeoutSeconds=1&sendInitialEvents=true&sendInitialEvents=false&resourceVersionMatch=NotOlderThan",
+	"sendInitialEvents=false", "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=0",
+	"resourceVersion=0&resourceVersionMatch=", "resourceVersion=1&resourceVersionMatch=Exact&continue=x",
+	"resourceVersion=0&resourceVersionMatch=NotOlderThan&continue=x", "resourceVersion=0&resourceVersionMatch=exact",
+	"resourceVersion=0&resourceVersionMatch=NotOlderThan&resourceVersionMatch=NotOlderThan",
+	"resourceVersion=-0", "resourceVersion=1.0", "resourceVersion=%EF%BC%90", "resourceVersion=9223372036854775808",
+	"resourceVersion=0&limit=9223372036854775807", "resourceVersion=0&limit=9223372036854775808",
+	"resourceVersion=0&limit=-9223372036854775808", "resourceVersion=0&limit=1&limit=1",
+	"resourceVersion=0&timeoutSeconds=9223372036854775808", "resourceVersion=0&timeout=-1s",
+	"resourceVersion=0&timeout=0",
+	"resourceVersion=0&timeout=", "resourceVersion=0&timeout=1s&timeout=2s", "resourceVersion=0&fieldValidation=Strict",
+	"resourceVersion=0&pretty", "resourceVersion=0&pretty=1&pretty=0", "resourceVersion=0&labelSelector=n%3Da%00",
+	"resourceVersion=0&fieldSelector=metadata.name%3Da%2Fb", "resourceVersion=0&fieldSelector=metadata.name%3D..",
+	"resourceVersion=0&fieldSelector=metadata.name%3D%5C,a", "resourceVersion=0&fieldSelector=METADATA.NAME%3Da",
+	"resourceVersion=0&fieldSelector=metadata.name%3Da&fieldSelector=metadata.name%3Db",
+	"resourceVersion=0&fieldSelector=name%3Da", "resourceVersion=0&fieldSelector=%3Da", "?resourceVersion=0",
+	"resourceVersion=0#fragment", "resourceVersion=0;limit=1", "resourceVersion=0&limit=1;continue=x",
+	"resource%56ersion=0",
+	"resourceVersion=0&continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MSwic3RhcnQiOiIuLi94In0",
+	"continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6OTIyMzM3MjAzNjg1NDc3NTgwNywic3RhcnQiOiJhXHUwMDAwIn0",
+	"continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6LTEsInN0YXJ0IjoiYVx1MDAwMCJ9",
 }
+
+// oddMethods are those of requests for a list and an object, besides GET.
+var oddMethods = []string{http.MethodHead, http.MethodOptions, http.MethodTrace, "PROPFIND", "get"}
 
 // oddAccepts are of a list and an object.
 var oddAccepts = []string{
@@ -109,6 +179,8 @@ var oddAccepts = []string{
 var (
 	listVersion   = regexp.MustCompile(`("metadata": ?\{\s*"resourceVersion": ?"|metadata:\n  resourceVersion: ")\d+`)
 	continueToken = regexp.MustCompile(`"continue":"[^"]*"`)
+	// tableAge is the column of a table with the time since an object was created.
+	tableAge = regexp.MustCompile(`("cells":\["[^"]*",\d+,)"[^"]*"`)
 )
 
 // TestOddRequests sends requests to the API server and to a replica in front of it, whose answers are the same.
@@ -128,30 +200,54 @@ func TestOddRequests(t *testing.T) {
 	r := startReplica(t, Options{Config: c.Config(), Resources: []string{"configmaps"}})
 	user := serviceAccount(t, c.Config(), "reader", everything)
 	direct, replica := askerOf(t, user), askerOf(t, r.config(user))
-	compare := func(path, accept string) {
-		t.Helper()
-		if got, want := replica(path, accept), direct(path, accept); got != want {
-			t.Errorf("%s (%s)\n got %.600q\nwant %.600q", path, accept, got, want)
+	var work sync.WaitGroup
+	atOnce := make(chan struct{}, 8)
+	compare := func(method, path, accept string) {
+		atOnce <- struct{}{}
+		work.Go(func() {
+			defer func() { <-atOnce }()
+			got, want := replica.ask(t, method, path, accept), direct.ask(t, method, path, accept)
+			if got != want {
+				t.Errorf("%s %s (%s)\n got %.600q\nwant %.600q", method, path, accept, got, want)
+			}
+		})
+	}
+	const list, json = "/api/v1/namespaces/odd/configmaps", "application/json"
+	for _, path := range oddPaths {
+		compare(http.MethodGet, path, json)
+	}
+	for _, query := range oddQueries {
+		compare(http.MethodGet, list+"?"+query, json)
+	}
+	for _, path := range []string{list + "?resourceVersion=0", list + "/a?resourceVersion=0"} {
+		for _, method := range oddMethods {
+			compare(method, path, json)
+		}
+		for _, accept := range oddAccepts {
+			compare(http.MethodGet, path, accept)
 		}
 	}
-	for _, path := range oddPaths {
-		compare(path, "application/json")
-	}
-	const list = "/api/v1/namespaces/odd/configmaps"
-	for _, query := range oddQueries {
-		compare(list+"?"+query, "application/json")
-	}
-	for _, accept := range oddAccepts {
-		compare(list+"?resourceVersion=0", accept)
-		compare(list+"/a?resourceVersion=0", accept)
+	work.Wait()
+	for _, query := range []string{"", "&resourceVersion=0", "&resourceVersion=1"} {
+		path := list + "?watch=true&timeoutSeconds=5&allowWatchBookmarks=true" + query
+		got := strings.Contains(replica.ask(t, http.MethodGet, path, json), metav1.InitialEventsAnnotationKey)
+		want := strings.Contains(direct.ask(t, http.MethodGet, path, json), metav1.InitialEventsAnnotationKey)
+		if got != want {
+			t.Errorf("%s: the end of the initial events is said: %t, want %t", path, got, want)
+		}
 	}
 	if n := r.counts.answered.Load(); n < int64(len(oddQueries)/4) {
 		t.Errorf("only %d answers from memory", n)
 	}
 }
 
-// askerOf returns a function that sends a GET and describes the answer.
-func askerOf(t *testing.T, c *rest.Config) func(path, accept string) string {
+// asker sends requests as they are.
+type asker struct {
+	client *http.Client
+	host   string
+}
+
+func askerOf(t *testing.T, c *rest.Config) asker {
 	t.Helper()
 	client, err := rest.HTTPClientFor(c)
 	if err != nil {
@@ -159,20 +255,79 @@ func askerOf(t *testing.T, c *rest.Config) func(path, accept string) string {
 	}
 	client.Timeout = time.Minute
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return func(path, accept string) string {
-		t.Helper()
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.Host+path, nil)
-		if err != nil {
-			return err.Error()
-		}
-		request.Header["Accept"] = []string{accept}
-		response, err := client.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer response.Body.Close()
-		body, err := io.ReadAll(response.Body)
-		text := continueToken.ReplaceAllString(listVersion.ReplaceAllString(string(body), "${1}1"), "")
-		return fmt.Sprint(response.StatusCode, " ", response.Header.Get("Content-Type"), " ", err, " ", text)
+	return asker{client, c.Host}
+}
+
+// ask sends a request and describes the answer.
+func (a asker) ask(t *testing.T, method, path, accept string) string {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, a.host+path, nil)
+	if err != nil {
+		return err.Error()
 	}
+	request.Header["Accept"] = []string{accept}
+	response, err := a.client.Do(request)
+	if err != nil {
+		t.Errorf("%s %s: %v", method, path, err)
+		return ""
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	text := continueToken.ReplaceAllString(listVersion.ReplaceAllString(string(body), "${1}1"), "")
+	text = tableAge.ReplaceAllString(text, "${1}age")
+	return fmt.Sprint(response.StatusCode, " ", response.Header.Get("Content-Type"), " ", err, " ", text)
+}
+
+// TestWebSocketWatch watches as browsers do, whose answers are the API server's.
+func TestWebSocketWatch(t *testing.T) {
+	c := controlplane.Start(t, controlplane.Options{UnsafeNoFsync: true})
+	r := startReplica(t, Options{Config: c.Config(), Resources: []string{"namespaces"}})
+	user := serviceAccount(t, c.Config(), "reader", everything)
+	const path = "/api/v1/namespaces?watch=true&resourceVersion=0&fieldSelector=metadata.name%3Ddefault"
+	if got, want := firstFrame(t, r.config(user), path), firstFrame(t, user, path); got != want ||
+		!strings.Contains(got, `{"type":"ADDED"`) {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+}
+
+// firstFrame returns the first frame of a WebSocket.
+func firstFrame(t *testing.T, c *rest.Config, path string) string {
+	t.Helper()
+	c = rest.CopyConfig(c)
+	c.NextProtos = []string{"http/1.1"}
+	client, err := rest.HTTPClientFor(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.Host+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header = http.Header{
+		"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Origin": {"https://example.com"},
+		"Sec-Websocket-Version": {"13"}, "Sec-Websocket-Key": {"AAAAAAAAAAAAAAAAAAAAAA=="},
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusSwitchingProtocols {
+		return response.Status
+	}
+	frame := bufio.NewReader(response.Body)
+	var head struct{ Kind, Size uint8 }
+	err = binary.Read(frame, binary.BigEndian, &head)
+	size := uint16(head.Size)
+	if err == nil && head.Size == 126 { // the size follows
+		err = binary.Read(frame, binary.BigEndian, &size)
+	}
+	text := make([]byte, size)
+	if err == nil {
+		_, err = io.ReadFull(frame, text)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }

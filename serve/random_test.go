@@ -225,7 +225,8 @@ func TestRandomRequests(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/metrics", watchesPath, "/readyz?verbose"} {
-		if _, body := answerTo(t, w.replicas[0].config(as(w.config, administrator)), path, nil); strings.Contains(body, "confidential") {
+		_, body := answerTo(t, w.replicas[0].config(as(w.config, administrator)), path, nil)
+		if strings.Contains(body, "confidential") {
 			t.Errorf("%s has a value: %s", path, body)
 		}
 	}
@@ -244,7 +245,8 @@ func TestRandomRequests(t *testing.T) {
 func marked(resource, namespace, name string) object.Object {
 	text := fmt.Sprintf("confidential:%s:%s:%s:", resource, namespace, name)
 	meta := metav1.ObjectMeta{
-		Namespace: namespace, Name: name, Annotations: map[string]string{"mark": text}, Labels: map[string]string{"name": name},
+		Namespace: namespace, Name: name,
+		Annotations: map[string]string{"mark": text}, Labels: map[string]string{"name": name},
 	}
 	switch resource {
 	case "configmaps":
@@ -261,7 +263,8 @@ func (w *randomWorld) changeSome(random *rand.Rand) {
 	resource, namespace, name := pick(random, randomResources), pick(random, randomNamespaces), pick(random,
 		randomNames)
 	o := marked(resource, namespace, name)
-	_, exists := w.Versions(corev1.SchemeGroupVersion.WithResource(resource))[object.Key{Namespace: namespace, Name: name}]
+	versions := w.Versions(corev1.SchemeGroupVersion.WithResource(resource))
+	_, exists := versions[object.Key{Namespace: namespace, Name: name}]
 	switch {
 	case !exists:
 		w.Create(o)

@@ -35,7 +35,7 @@ type resource struct {
 	saved      *savedFile // nil if nothing is saved
 	packs      bool       // whether the objects are kept packed
 
-	// found is set while the API server has the resource, and missing once it was looked for in vain.
+	// found is set while the API server has the resource, and missing once it has said that it has it not.
 	found   atomic.Pointer[foundResource]
 	missing atomic.Bool
 	// lossy is set once an object could not be decoded without losing something; only its own
@@ -65,7 +65,9 @@ func (r *resource) run(ctx context.Context, d discovery.DiscoveryInterface, clie
 		if ctx.Err() != nil {
 			return
 		}
-		r.missing.Store(true)
+		if !errors.Is(err, errNotDiscovered) {
+			r.missing.Store(true)
+		}
 		r.found.Store(nil)
 		if r.saved != nil && apierrors.IsNotFound(err) {
 			r.saved.discard(ctx)
@@ -90,7 +92,8 @@ func (r *resource) follow(ctx context.Context, found *foundResource, client *sou
 		}
 		found.source, found.fresh = src, newFreshness(ctx, r.collection, src)
 		options := reflector.Options[*codec.Raw]{
-			Source: src, Sink: r.collection, Previous: r.collection.held, Resource: found.GroupVersionResource, Name: r.name, Logger: r.logger,
+			Source: src, Sink: r.collection, Previous: r.collection.held, Resource: found.GroupVersionResource,
+			Name: r.name, Logger: r.logger,
 			OnError: func(err *reflector.Error) {
 				if apierrors.IsNotFound(err) {
 					r.collection.remove()
@@ -117,12 +120,12 @@ func (r *resource) follow(ctx context.Context, found *foundResource, client *sou
 	}
 	r.collection.follow(&found.ResourceType)
 	r.found.Store(found)
-	found.fresh.asking.Go(func() { found.fresh.checkOften(ctx, r.checkInterval) })
+	found.fresh.start(func() { found.fresh.checkOften(ctx, r.checkInterval) })
 	if r.saved != nil {
-		found.fresh.asking.Go(func() { r.saved.keep(ctx, r.collection, &found.ResourceType) })
+		found.fresh.start(func() { r.saved.keep(ctx, r.collection, &found.ResourceType) })
 	}
 	_ = found.reflector.Run(ctx) // returns only why ctx ended
-	found.fresh.asking.Wait()
+	found.fresh.wait()
 	return context.Cause(ctx)
 }
 
@@ -163,12 +166,15 @@ func (c *collection) held(key object.Key) (*codec.Raw, bool) {
 	return raw, raw != nil
 }
 
+// errNotDiscovered is why nobody knows whether there is a resource.
+var errNotDiscovered = errors.New("the API server does not say which resources it has")
+
 // discover finds a resource by its name: "pods", "deployments.apps" or "deployments.v1.apps".
 func discover(_ context.Context, d discovery.DiscoveryInterface, name string) (*foundResource, error) {
 	plural, rest, _ := strings.Cut(name, ".")
 	lists, err := d.ServerPreferredResources()
 	if err != nil && len(lists) == 0 {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", errNotDiscovered, err)
 	}
 	exact, group := schema.ParseResourceArg(name)
 	if exact != nil {
@@ -189,6 +195,12 @@ func discover(_ context.Context, d discovery.DiscoveryInterface, name string) (*
 			if wanted && api.Name == plural {
 				return describe(gv, api)
 			}
+		}
+	}
+	failed, _ := discovery.GroupDiscoveryFailedErrorGroups(err)
+	for gv, err := range failed {
+		if gv.Group == group.Group || exact != nil && gv == exact.GroupVersion() {
+			return nil, fmt.Errorf("%w: %w", errNotDiscovered, err)
 		}
 	}
 	return nil, fmt.Errorf("the API server has no resource %s", name)

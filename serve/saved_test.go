@@ -159,7 +159,8 @@ func TestMemoryBudget(t *testing.T) {
 		!strings.Contains(text, "--memory-budget") {
 		t.Errorf("%q", text)
 	}
-	if _, body := answerTo(t, r.config(as(f.config, "user")), "/readyz?verbose", nil); !strings.Contains(body, "configmaps: 19 objects") {
+	_, body := answerTo(t, r.config(as(f.config, "user")), "/readyz?verbose", nil)
+	if !strings.Contains(body, "configmaps: 19 objects") {
 		t.Error(body)
 	}
 	if _, err := ParseBytes("512Mi"); err != nil {

@@ -57,7 +57,8 @@ func TestWatchersOfNodes(t *testing.T) {
 		eventually(t, func() bool { return format(res.collection.stats().version) == f.ResourceVersion() })
 	}
 	reached()
-	w, err := kubernetes.NewForConfigOrDie(f.replicas[0].config(as(f.config, "user"))).CoreV1().Pods("").Watch(t.Context(),
+	client := kubernetes.NewForConfigOrDie(f.replicas[0].config(as(f.config, "user")))
+	w, err := client.CoreV1().Pods("").Watch(t.Context(),
 		metav1.ListOptions{ResourceVersion: f.ResourceVersion(), FieldSelector: "spec.nodeName=a"})
 	if err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,30 +27,34 @@ func (x *exchange) watch() error {
 	if !x.canSelect(selection) {
 		return errForward
 	}
-	ctx, cancel := context.WithCancelCause(x.r.Context())
-	defer cancel(nil)
-	stop := x.keepAsking(cancel)
-	defer stop()
+	if o := selection.Options; o.ResourceVersion == "0" && o.SendInitialEvents == nil {
+		o.SendInitialEvents = new(true) // as an API server takes it, which says where they end
+	}
+	ctx, end := context.WithCancelCause(x.r.Context())
+	var asking sync.WaitGroup
+	asking.Go(func() { x.keepAsking(ctx, end) })
+	defer asking.Wait()
+	defer end(nil)
 	options := protocol.WatchOptions{
 		Timeout:          minWatchTimeout + time.Duration(rand.Int64N(int64(minWatchTimeout))),
 		BookmarkInterval: x.server.options.BookmarkInterval, Shutdown: x.server.shutdown,
 	}
 	r := x.found
-	v, leave := x.view().of(selection)
+	v, leave := x.view.of(selection)
 	defer leave()
 	sent := x.server.metrics.events.WithLabelValues(r.Group, r.Version, r.Resource)
-	s := &watchSink{exchange: x, epoch: v.epoch, sent: sent}
+	s := &watchSink{exchange: x, ctx: ctx, epoch: v.epoch, sent: sent}
 	open := x.server.metrics.longRunning.WithLabelValues("WATCH", r.Group, r.Version, r.Resource)
 	open.Inc()
 	defer open.Dec()
 	defer x.server.watches.add(s)()
 	err = protocol.Watch(ctx, v, selection, options, s)
 	if errors.Is(context.Cause(ctx), errNotAllowed) && x.started {
-		return nil // the watch ends cleanly, and its client learns why when it comes again
+		return s.End() // the watch ends cleanly, and its client learns why when it comes again
 	}
 	if err != nil && errors.Is(err, protocol.ErrLossy) && x.started {
 		x.resource.lossy.Store(true)
-		return nil // it comes again, and is forwarded
+		return s.End() // it comes again, and is forwarded
 	}
 	return err
 }
@@ -57,37 +62,32 @@ func (x *exchange) watch() error {
 // errNotAllowed ends the watch of a user who has lost the right to it.
 var errNotAllowed = errors.New("no longer allowed")
 
-// keepAsking ends the watch once its user has lost the right to it.
-func (x *exchange) keepAsking(cancel context.CancelCauseFunc) (stop func()) {
-	interval := min(x.server.options.BookmarkInterval, time.Minute) * 9 / 10
-	done := make(chan struct{})
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		tick := time.NewTicker(interval)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				if !x.server.stillAllowed(x.r, x.found) {
-					x.server.counts.revoked.Add(1)
-					cancel(errNotAllowed)
-					return
-				}
-			case <-done:
-				return
-			}
+// askInterval is how often it is asked whether a watch is still allowed, at least. Answers may be cacheTTL old, and
+// each of the two takes up to reviewTimeout to come: a watch goes on for a minute at most after the right to it is gone.
+const askInterval = time.Minute - cacheTTL - 2*reviewTimeout
+
+// keepAsking ends the watch once its caller has lost the right to it, until ctx ends.
+func (x *exchange) keepAsking(ctx context.Context, end context.CancelCauseFunc) {
+	tick := time.NewTicker(min(x.server.options.BookmarkInterval, askInterval))
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
 		}
-	}()
-	return func() {
-		close(done)
-		<-ended
+		if !x.server.stillAllowed(x.r.WithContext(ctx)) && ctx.Err() == nil {
+			end(errNotAllowed)
+			x.server.counts.revoked.Add(1)
+			return
+		}
 	}
 }
 
 // watchSink sends the events of a watch.
 type watchSink struct {
 	*exchange
+	ctx      context.Context // of the watch; nothing is sent after its end
 	epoch    int
 	out      *bufio.Writer
 	flushed  bool // whether all that has been sent is on its way
@@ -109,6 +109,9 @@ func (s *watchSink) Start() error {
 
 // Send implements protocol.Sink.
 func (s *watchSink) Send(e protocol.Event) error {
+	if s.ctx.Err() != nil {
+		return protocol.ErrCut
+	}
 	data, err := s.encode(e)
 	if err != nil {
 		return err

@@ -51,7 +51,8 @@ func (w *watches) list() []*openWatch {
 		all = append(all, o)
 	}
 	slices.SortFunc(all, func(a, b *openWatch) int {
-		return cmp.Or(cmp.Compare(a.resource.name, b.resource.name), cmp.Compare(a.user, b.user), a.since.Compare(b.since))
+		return cmp.Or(cmp.Compare(a.resource.name, b.resource.name), cmp.Compare(a.user, b.user),
+			a.since.Compare(b.since))
 	})
 	return all
 }
@@ -88,7 +89,8 @@ func (s *Server) writeWatches(out http.ResponseWriter) {
 	for _, o := range s.watches.list() {
 		position := o.position.Load()
 		selectors := cmp.Or(o.query.Get("labelSelector"), "-") + " " + cmp.Or(o.query.Get("fieldSelector"), "-")
-		fmt.Fprintf(table, "%s\t%s\t%q\t%q\t%q\t%s\t%d\t%d\n", o.resource.name, o.namespace, o.user, o.r.UserAgent(), selectors,
+		fmt.Fprintf(table, "%s\t%q\t%q\t%q\t%q\t%s\t%d\t%d\n",
+			o.resource.name, o.namespace, o.user, o.r.UserAgent(), selectors,
 			time.Since(o.since).Round(time.Second), position, o.resource.collection.changesSince(position))
 	}
 	_ = table.Flush() // the client has gone
