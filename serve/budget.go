@@ -62,15 +62,15 @@ func (s *Server) overBudget() string {
 	for _, r := range s.resources {
 		stats := r.collection.stats()
 		total += stats.objectBytes + stats.journalBytes
-		takers = append(takers, fmt.Sprintf("%s: %d objects with %s, journal %s", r.name, stats.objects,
-			megabytes(stats.objectBytes),
-			megabytes(stats.journalBytes)))
+		takers = append(takers, fmt.Sprintf("%s: %d objects with %s, journal %s",
+			r.name, stats.objects, megabytes(stats.objectBytes), megabytes(stats.journalBytes)))
 	}
 	if total <= s.budgetForData() {
 		return ""
 	}
-	return fmt.Sprintf("the memory budget of %s is too small, since a quarter is for requests and garbage and the rest would be %s: %s; "+
-		"raise --memory-budget or serve fewer resources", megabytes(s.options.MemoryBudget), megabytes(total), strings.Join(takers, "; "))
+	return fmt.Sprintf("the memory budget of %s is too small, since a quarter is for requests and garbage and "+
+		"the rest would be %s: %s; raise --memory-budget or serve fewer resources",
+		megabytes(s.options.MemoryBudget), megabytes(total), strings.Join(takers, "; "))
 }
 
 func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }

@@ -119,7 +119,8 @@ func (p *FrontProxy) authenticator() authenticator.Request {
 	}
 	return headerrequest.NewDynamicVerifyOptionsSecure(p.ca.VerifyOptions,
 		x509request.StringSliceProviderFunc(p.headers.AllowedClientNames),
-		provide(p.headers.UsernameHeaders), provide(p.headers.UIDHeaders), provide(p.headers.GroupHeaders), provide(p.headers.ExtraHeaderPrefixes))
+		provide(p.headers.UsernameHeaders), provide(p.headers.UIDHeaders), provide(p.headers.GroupHeaders),
+		provide(p.headers.ExtraHeaderPrefixes))
 }
 
 // run keeps the proxy current until ctx ends.

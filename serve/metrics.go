@@ -11,8 +11,8 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-// serverMetrics are the replica's metrics. Those that an API server has, too, have its names and labels, and those of the
-// reviews are upstream's own. No label comes from an object, a name or a caller.
+// serverMetrics are the replica's metrics. Those that an API server has, too, have its names and labels, and those of
+// the reviews are upstream's own. No label comes from an object, a name or a caller.
 type serverMetrics struct {
 	handler     http.Handler
 	requests    *prometheus.CounterVec
@@ -36,7 +36,8 @@ func newServerMetrics(s *Server) *serverMetrics {
 			Name: "apiserver_request_total", Help: "Requests answered here, and not by the API server.",
 		}, append([]string{"code"}, verbLabels...)),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "apiserver_request_duration_seconds", Help: "Time to answer a request, without watches.", Buckets: durationBuckets,
+			Name: "apiserver_request_duration_seconds", Help: "Time to answer a request, without watches.",
+			Buckets: durationBuckets,
 		}, verbLabels),
 		longRunning: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "apiserver_longrunning_requests", Help: "Watches that are open.",
@@ -93,11 +94,13 @@ func describeMetric(name, help string, labels ...string) *prometheus.Desc {
 var (
 	forwardedDesc = describeMetric("tidings_serve_forwarded_total", "Requests forwarded to the API server.")
 	answeredDesc  = describeMetric("tidings_serve_answered_total", "Requests answered from memory.")
-	refusedDesc   = describeMetric("tidings_serve_refused_total", "Requests without valid credentials or without the right.")
-	limitedDesc   = describeMetric("tidings_serve_limited_total", "Requests answered with 429.", "kind")
-	revokedDesc   = describeMetric("tidings_serve_watches_revoked_total", "Watches ended because the right to them was gone.")
-	cutDesc       = describeMetric("tidings_serve_watches_cut_total", "Watches cut because their client did not read.")
-	readOnlyDesc  = describeMetric("apiserver_current_inflight_requests",
+	refusedDesc   = describeMetric("tidings_serve_refused_total",
+		"Requests without valid credentials or without the right.")
+	limitedDesc = describeMetric("tidings_serve_limited_total", "Requests answered with 429.", "kind")
+	revokedDesc = describeMetric("tidings_serve_watches_revoked_total",
+		"Watches ended because the right to them was gone.")
+	cutDesc      = describeMetric("tidings_serve_watches_cut_total", "Watches cut because their client did not read.")
+	readOnlyDesc = describeMetric("apiserver_current_inflight_requests",
 		"Requests in flight that are answered here, without watches.", "request_kind")
 	inFlightDesc = describeMetric("tidings_serve_in_flight_requests",
 		"Requests in flight that are limited for each user.", "kind")

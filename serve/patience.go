@@ -33,8 +33,8 @@ func (p *patience) end() bool { return p.state.CompareAndSwap(waiting, over) }
 // isOver reports whether the wait has ended without an answer. p may be nil.
 func (p *patience) isOver() bool { return p != nil && p.state.Load() == over }
 
-// forward forwards a request. The answer to a get or list of a resource that is served is waited for only as long as the
-// API server shows that it can be reached: it may take its time for a large list.
+// forward forwards a request. The answer to a get or list of a resource that is served is waited for only as long as
+// the API server shows that it can be reached: it may take its time for a large list.
 func (s *Server) forward(w http.ResponseWriter, r *http.Request, info *request.RequestInfo, c caller) {
 	s.counts.forwarded.Add(1)
 	found := s.readOf(info)

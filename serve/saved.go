@@ -41,8 +41,8 @@ func newSavedFile(o Options, resource string) (*savedFile, error) {
 	hash := sha256.New()
 	fmt.Fprintf(hash, "%q %q %q", o.Config.Host, o.Config.CAFile, o.Config.CAData)
 	return &savedFile{
-		path: filepath.Join(o.Dir,
-			resource+".tidings"), server: hex.EncodeToString(hash.Sum(nil)), every: o.SaveInterval, logger: o.Logger,
+		path: filepath.Join(o.Dir, resource+".tidings"), server: hex.EncodeToString(hash.Sum(nil)),
+		every: o.SaveInterval, logger: o.Logger,
 	}, nil
 }
 
@@ -57,8 +57,9 @@ func (f *savedFile) save(c *collection, t *protocol.ResourceType) error {
 	if version == 0 {
 		return nil
 	}
-	header := file.Header{Identity: f.identity(t), ResourceVersions: map[string]string{"": format(version)},
-		Written: time.Now()}
+	header := file.Header{
+		Identity: f.identity(t), ResourceVersions: map[string]string{"": format(version)}, Written: time.Now(),
+	}
 	var packer fold.Packer
 	return file.WriteFile(f.path, header, file.Options{}, func(w *file.Writer) error {
 		var last *fold.Dictionary
@@ -68,7 +69,8 @@ func (f *savedFile) save(c *collection, t *protocol.ResourceType) error {
 			packed := packer.Pack(data, last)
 			last = packed.Dictionary()
 			record := file.Record{
-				Namespace: raw.Namespace, Name: raw.Name, UID: string(raw.UID), ResourceVersion: raw.ResourceVersion, Object: packed,
+				Namespace: raw.Namespace, Name: raw.Name, UID: string(raw.UID),
+				ResourceVersion: raw.ResourceVersion, Object: packed,
 			}
 			if err := w.Write(record); err != nil {
 				return err

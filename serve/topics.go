@@ -105,7 +105,8 @@ func (t *topic) wake() {
 	t.changed = make(chan struct{})
 }
 
-// of returns a view for a watch, which sees no more changes than the selection needs. leave has to be called at the end.
+// of returns a view for a watch, which sees no more changes than the selection needs. leave has to be called at the
+// end.
 func (v view) of(s *protocol.Selection) (_ view, leave func()) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

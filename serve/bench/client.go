@@ -32,7 +32,8 @@ func newClients(config *rest.Config, n int) ([]*http.Client, error) {
 		if err != nil {
 			return nil, err
 		}
-		rt, err := transport.HTTPWrappersForConfig(c, &http.Transport{TLSClientConfig: tlsConfig, ForceAttemptHTTP2: true})
+		rt, err := transport.HTTPWrappersForConfig(c,
+			&http.Transport{TLSClientConfig: tlsConfig, ForceAttemptHTTP2: true})
 		if err != nil {
 			return nil, err
 		}

@@ -80,7 +80,8 @@ func (w *world) memory(context.Context) ([]row, error) {
 	full, err := launch.Resident(w.replica.PID())
 	server, replica := w.fullServer-w.emptyServer, full-w.emptyReplica
 	return []row{{
-		"resident memory that the pods take", fmt.Sprintf("%.0f MB", server/1e6), fmt.Sprintf("%.0f MB", replica/1e6), ratio(replica, server), "≤ 0.15×",
+		"resident memory that the pods take", fmt.Sprintf("%.0f MB", server/1e6), fmt.Sprintf("%.0f MB", replica/1e6),
+		ratio(replica, server), "≤ 0.15×",
 	}}, err
 }
 
@@ -233,8 +234,10 @@ func (w *world) restart(ctx context.Context) ([]row, error) {
 	}
 	up, down := float64(w.upstream.Received()-received), float64(bytes.Load())
 	return []row{{
-		fmt.Sprintf("%d informers start together (WatchList, most recent state): bytes that kube-apiserver sends", w.Restarts),
-		fmt.Sprintf("%.1f MB", down/1e6), fmt.Sprintf("%.3f MB", up/1e6), fmt.Sprintf("%.3f%%", up/down*100), "≤ 0.5%",
+		fmt.Sprintf("%d informers start together (WatchList, most recent state): bytes that kube-apiserver sends",
+			w.Restarts),
+		fmt.Sprintf("%.1f MB", down/1e6), fmt.Sprintf("%.3f MB", up/1e6), fmt.Sprintf("%.3f%%", up/down*100),
+		"≤ 0.5%",
 	}}, nil
 }
 
@@ -249,7 +252,8 @@ func (w *world) watchAll(ctx context.Context) ([]row, error) {
 	server, replica, rate, err := w.watchBoth(ctx, func(int) string { return "" }, true)
 	what := fmt.Sprintf("%d watchers of all pods, %d changes/s for %v: ", w.Watchers, rate, w.For)
 	if rate < w.Rate {
-		what = fmt.Sprintf("%d watchers of all pods, %d changes/s for %v, as kube-apiserver does not take %d/s with them "+
+		what = fmt.Sprintf("%d watchers of all pods, %d changes/s for %v, "+
+			"as kube-apiserver does not take %d/s with them "+
 			"here: ", w.Watchers, rate, w.For, w.Rate)
 	}
 	return []row{

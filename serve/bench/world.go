@@ -165,8 +165,9 @@ func (w *world) newReader(ctx context.Context) (string, error) {
 		return "", err
 	}
 	_, err := w.admin.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
-		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "ns-0", Name: meta.Name}},
+		ObjectMeta: meta,
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "ns-0", Name: meta.Name}},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		return "", err
@@ -232,7 +233,8 @@ func (w *world) change(ctx context.Context, n int, note func(i int)) error {
 		pod := w.pods[i*7919%len(w.pods)]
 		note(i)
 		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"changed":"%d"}}}`, time.Now().UnixNano())
-		_, err := w.admin.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+		_, err := w.admin.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch,
+			metav1.PatchOptions{})
 		if err != nil {
 			return err
 		}

@@ -287,7 +287,8 @@ var readings = [][]string{
 // kubectl reads, watches and writes with kubectl, at the replica and at the API server, and compares what it prints.
 func (w *world) kubectl(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "kubectl")
-	if text, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./kubectl").CombinedOutput(); err != nil {
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./kubectl")
+	if text, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	replica, direct := w.kubeconfig(t, w.config), w.kubeconfig(t, w.direct)
@@ -332,7 +333,8 @@ func (w *world) kubectl(t *testing.T) {
 		!seen(fmt.Sprintf("ADDED %s %d", last, mapCount-1)) {
 		t.Fatal("kubectl get -w does not list", text)
 	}
-	if text := run(replica, "create", "configmap", "created", "--from-literal=i=x"); text != "configmap/created created\n" {
+	text := run(replica, "create", "configmap", "created", "--from-literal=i=x")
+	if text != "configmap/created created\n" {
 		t.Error(text)
 	}
 	run(replica, "patch", "configmap", "created", "-p", `{"data":{"i":"y"}}`)

@@ -22,7 +22,8 @@ func findPython(t *testing.T) string {
 func (w *world) python(t *testing.T) {
 	program := findPython(t)
 	run := func(kubeconfig string) string {
-		text, err := exec.CommandContext(t.Context(), program, "testdata/client.py", kubeconfig, namespace).CombinedOutput()
+		client := exec.CommandContext(t.Context(), program, "testdata/client.py", kubeconfig, namespace)
+		text, err := client.CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}

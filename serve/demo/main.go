@@ -99,7 +99,8 @@ func show(
 	if err := showReads(ctx, out, clients); err != nil {
 		return err
 	}
-	out.step("Start an informer of client-go and one of Tidings, with the replicas' address in place of the API server's")
+	out.step("Start an informer of client-go and one of Tidings, " +
+		"with the replicas' address in place of the API server's")
 	watching, err := startInformers(ctx, clients)
 	if err != nil {
 		return err

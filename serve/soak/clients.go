@@ -55,7 +55,8 @@ func (w *world) follow(ctx context.Context, n int) (*clients, error) {
 			config := rest.CopyConfig(w.config)
 			config.UserAgent = fmt.Sprintf("soak-%d", i/sharing)
 			if i/sharing%2 == 0 {
-				config.ContentType, config.AcceptContentTypes = "application/vnd.kubernetes.protobuf", "application/vnd.kubernetes.protobuf"
+				config.ContentType = "application/vnd.kubernetes.protobuf"
+				config.AcceptContentTypes = config.ContentType
 			}
 			config.Dial = (&net.Dialer{}).DialContext // one of its own makes client-go share no connection
 			var err error

@@ -46,7 +46,8 @@ func New(ctx context.Context, kubeconfig string) (*Launcher, error) {
 }
 
 func (l *Launcher) build(ctx context.Context) error {
-	build := exec.CommandContext(ctx, "go", "build", "-o", l.program, "github.com/tidings/tidings/serve/cmd/tidings-serve")
+	build := exec.CommandContext(ctx, "go", "build", "-o", l.program,
+		"github.com/tidings/tidings/serve/cmd/tidings-serve")
 	if text, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("building tidings-serve: %w\n%s", err, text)
 	}
