@@ -12,9 +12,9 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 
+	"github.com/tidings/tidings/internal/codec"
 	"github.com/tidings/tidings/internal/protocol"
 	"github.com/tidings/tidings/object"
-	"github.com/tidings/tidings/source"
 	"github.com/tidings/tidings/tidingstest"
 )
 
@@ -52,7 +52,7 @@ func TestNothingIsKnownOfTheServer(t *testing.T) {
 // allowed: nothing of the new objects is taken for one of the old kind.
 func TestRemovedWhileAsked(t *testing.T) {
 	c := newCollection(journalLimits{bytes: 1 << 20, age: time.Minute})
-	c.Replace(object.Items[*source.Raw](nil), "1")
+	c.Replace(object.Items[*codec.Raw](nil), "1")
 	addMap(t, c, "x", "2")
 	v, key := c.view(nil, nil), object.Key{Namespace: "default", Name: "x"}
 	if o, err := v.Get(key); o == nil || err != nil {
@@ -62,7 +62,7 @@ func TestRemovedWhileAsked(t *testing.T) {
 	if o, err := v.Get(key); o != nil || !errors.Is(err, protocol.ErrGone) {
 		t.Error(o, err)
 	}
-	c.Replace(object.Items[*source.Raw](nil), "3")
+	c.Replace(object.Items[*codec.Raw](nil), "3")
 	addMap(t, c, "x", "4")
 	if o, err := v.Get(key); o != nil || !errors.Is(err, protocol.ErrGone) {
 		t.Error(o, err)
