@@ -61,8 +61,9 @@ func fieldNumber(sf reflect.StructField) (int32, error) {
 	if len(parts) < 2 {
 		return 0, fmt.Errorf("protobuf tag %q: want a type and a number", tag)
 	}
+	// Plans are tables by number, so that it must not be large.
 	n, err := strconv.Atoi(parts[1])
-	if err != nil || n < 1 || n > 1000 { // plans are tables by number, so that it must not be large
+	if err != nil || n < 1 || n > 1000 {
 		return 0, fmt.Errorf("protobuf tag %q: want a number from 1 to 1000", tag)
 	}
 	return int32(n), nil
