@@ -19,8 +19,8 @@ import (
 )
 
 // TestHalfClosedConnections has clients that close their side of a connection while they wait for an answer, or in the
-// middle of a watch or of their request. The replica closes the other side, nothing of them stays in it, and it does not
-// wait for them when it ends.
+// middle of a watch or of their request. The replica closes the other side, nothing of them stays in it, and it does
+// not wait for them when it ends.
 func TestHalfClosedConnections(t *testing.T) {
 	const (
 		secrets = "/api/v1/namespaces/default/secrets"

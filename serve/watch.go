@@ -63,7 +63,8 @@ func (x *exchange) watch() error {
 var errNotAllowed = errors.New("no longer allowed")
 
 // askInterval is how often it is asked whether a watch is still allowed, at least. Answers may be cacheTTL old, and
-// each of the two takes up to reviewTimeout to come: a watch goes on for a minute at most after the right to it is gone.
+// each of the two takes up to reviewTimeout to come: a watch goes on for a minute at most after the right to it is
+// gone.
 const askInterval = time.Minute - cacheTTL - 2*reviewTimeout
 
 // keepAsking ends the watch once its caller has lost the right to it, until ctx ends.
