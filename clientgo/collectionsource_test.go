@@ -12,7 +12,8 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// TestWhoDecodesACollection: the holder, within the client's rate limit, unless the kinds of objects have to be cleared.
+// TestWhoDecodesACollection: the holder, within the client's rate limit, unless the kinds of objects have to be
+// cleared.
 func TestWhoDecodesACollection(t *testing.T) {
 	client, err := source.NewClient(&rest.Config{Host: "http://server.test"})
 	if err != nil {

@@ -36,7 +36,9 @@ func TestOneWatchUnderFaults(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newSchedule(t, rand.New(rand.NewPCG(seed, uint64(i))))
 			s.run()
-			total.reads, total.notified, total.removed = total.reads+s.reads, total.notified+s.notified, total.removed+s.removed
+			total.reads += s.reads
+			total.notified += s.notified
+			total.removed += s.removed
 		})
 		if t.Failed() {
 			t.Fatalf("schedule %d of seed %d", i, seed)
@@ -275,7 +277,8 @@ func (s *schedule) checkEnd() {
 				s.Errorf("%s: the %s has %d pods, the server %d", form, what, len(objects), len(truth))
 			}
 			for key, obj := range objects {
-				if version := truth[object.Key{Namespace: key.Namespace, Name: key.Name}]; obj.GetResourceVersion() != version {
+				version := truth[object.Key{Namespace: key.Namespace, Name: key.Name}]
+				if obj.GetResourceVersion() != version {
 					held := obj.GetResourceVersion()
 					s.Errorf("%s: the %s has %v at %s, the server at %s", form, what, key, held, version)
 				}

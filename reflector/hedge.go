@@ -17,9 +17,9 @@ const (
 	hedgeAfter = 2 * time.Second
 	// compareAfter is the age from which a WatchList that does bring objects is compared with lists.
 	compareAfter = 4 * time.Second
-	// maxHedges is how many reflectors of an API group request such a page at a time. A server may be slow because it is
-	// busy: if all did so at once, its WatchLists and these pages would be slower still. One that is not busy answers
-	// one after the other soon enough.
+	// maxHedges is how many reflectors of an API group request such a page at a time. A server may be slow because it
+	// is busy: if all did so at once, its WatchLists and these pages would be slower still. One that is not busy
+	// answers one after the other soon enough.
 	maxHedges = 1
 	// hedgeTick is how often that is looked at.
 	hedgeTick = 250 * time.Millisecond

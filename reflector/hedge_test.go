@@ -131,7 +131,7 @@ func TestPeersKnowThatListsAreFaster(t *testing.T) {
 	}
 }
 
-// crowd is a source whose WatchLists bring nothing and whose pages take a second, of which it counts the concurrent ones.
+// crowd is a source whose WatchLists bring nothing and whose pages take a second. It counts the concurrent ones.
 type crowd struct{ now, most *atomic.Int64 }
 
 func (c crowd) List(

@@ -87,16 +87,17 @@ func decodedBy[T object.Object](t *testing.T, from *source.HTTP[T], noSharing, s
 		return none, false
 	}
 	internals := source.InternalsOf(from)
-	_, err := internals.ListDecoded(t.Context(), source.ListOptions[T]{Previous: previous, NoSharing: noSharing}, decode,
-		func(r intake.Received[T]) error {
-			got = append(got, r)
-			return nil
-		})
+	opts := source.ListOptions[T]{Previous: previous, NoSharing: noSharing}
+	_, err := internals.ListDecoded(t.Context(), opts, decode, func(r intake.Received[T]) error {
+		got = append(got, r)
+		return nil
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	stream, err := internals.WatchDecoded(t.Context(), source.WatchOptions[T]{SendInitialEvents: true, Previous: previous,
-		NoSharing: noSharing}, decode)
+	stream, err := internals.WatchDecoded(t.Context(), source.WatchOptions[T]{
+		SendInitialEvents: true, Previous: previous, NoSharing: noSharing,
+	}, decode)
 	if err != nil {
 		t.Fatal(err)
 	}

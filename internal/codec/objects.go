@@ -368,5 +368,7 @@ func (c *Objects[T]) useUnstructured() {
 		}
 		return appendJSON(dst, u.Object, 0)
 	}
-	c.newDecoder = func(options wire.Options) (wire.Decoder[T], error) { return JSONDecoder[T](unstructuredType, options) }
+	c.newDecoder = func(options wire.Options) (wire.Decoder[T], error) {
+		return JSONDecoder[T](unstructuredType, options)
+	}
 }

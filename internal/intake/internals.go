@@ -55,7 +55,8 @@ func ObjectType[T object.Object](src any) reflect.Type {
 	if !ok || t.Kind() != reflect.Interface {
 		return t
 	}
-	if declared := typed.ObjectType(); declared != nil && declared.Kind() == reflect.Pointer && declared.AssignableTo(t) {
+	declared := typed.ObjectType()
+	if declared != nil && declared.Kind() == reflect.Pointer && declared.AssignableTo(t) {
 		return declared
 	}
 	return t

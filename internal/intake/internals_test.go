@@ -30,7 +30,8 @@ func TestInternals(t *testing.T) {
 	inner := hidden{new(func(string))}
 	p := &public{NewInternals(inner)}
 	for name, v := range map[string]any{
-		"a public type": p, "one that embeds it": embedding{p}, "one that wraps it": SharedParts{p}, "an own type": inner,
+		"a public type": p, "one that embeds it": embedding{p}, "one that wraps it": SharedParts{p},
+		"an own type":             inner,
 		"one that overrides them": overriding{&public{}, NewInternals(inner)},
 	} {
 		*inner.strayWrite = nil

@@ -63,7 +63,8 @@ func TestLoadIsSet(t *testing.T) {
 	unsorted := things(100)
 	rand.Shuffle(len(unsorted), func(i, j int) { unsorted[i], unsorted[j] = unsorted[j], unsorted[i] })
 	twice := append(things(50), things(1)...)
-	for name, load := range map[string][]*thing{"nothing": nil, "sorted": things(500), "unsorted": unsorted, "twice": twice} {
+	loads := map[string][]*thing{"nothing": nil, "sorted": things(500), "unsorted": unsorted, "twice": twice}
+	for name, load := range loads {
 		for _, present := range []int{0, 70} {
 			w, _ := filled(present)
 			m := model{}
@@ -365,7 +366,8 @@ func TestInterfaceType(t *testing.T) {
 	w := NewWriter[object.Object](Options{})
 	ix := w.AddIndex("type", func(o object.Object) []string { return []string{fmt.Sprintf("%T", o)} })
 	txn := w.Begin()
-	for _, o := range []object.Object{newThing("ns", "a", nil), &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "b"}}}} {
+	whole := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "b"}}}
+	for _, o := range []object.Object{newThing("ns", "a", nil), whole} {
 		txn.Set(object.KeyOf(o), o)
 	}
 	s := txn.Commit()
@@ -381,7 +383,8 @@ func TestInterfaceType(t *testing.T) {
 func TestRightEdge(t *testing.T) {
 	all := things(tree.MaxFill*tree.MaxFill + 3)
 	w := NewWriter[*thing](Options{})
-	for _, n := range []int{len(all), len(all) - 2, len(all), tree.MaxFill * tree.MaxFill, tree.MaxFill*tree.MaxFill + 1, 1, 0} {
+	const full = tree.MaxFill * tree.MaxFill
+	for _, n := range []int{len(all), len(all) - 2, len(all), full, full + 1, 1, 0} {
 		txn := w.Begin()
 		for i := txn.Len(); i < n; i++ {
 			txn.Set(object.KeyOf(all[i]), all[i])

@@ -9,8 +9,8 @@ import (
 func TestSumOfStats(t *testing.T) {
 	stats := func(n uint64, fields map[string]FieldStats) Stats {
 		return Stats{
-			Objects: n, Bytes: 2 * n, Lookups: 3 * n, Hits: 4 * n, SharedBytes: 5 * n, Corrupted: 6 * n, TableBytes: 7 * n,
-			TableEntries: 8 * n, Fields: fields,
+			Objects: n, Bytes: 2 * n, Lookups: 3 * n, Hits: 4 * n, SharedBytes: 5 * n, Corrupted: 6 * n,
+			TableBytes: 7 * n, TableEntries: 8 * n, Fields: fields,
 		}
 	}
 	field := func(n uint64) FieldStats {

@@ -81,7 +81,8 @@ func (s *recordedSource[T]) ListMetadata(
 ) (source.ListResult, error) {
 	type metadataLister interface {
 		ListMetadata(
-			context.Context, source.ListOptions[*metav1.PartialObjectMetadata], func(*metav1.PartialObjectMetadata) error,
+			context.Context, source.ListOptions[*metav1.PartialObjectMetadata],
+			func(*metav1.PartialObjectMetadata) error,
 		) (source.ListResult, error)
 	}
 	if of, ok := intake.InternalsOf(s.ListerWatcher).(metadataLister); ok {

@@ -169,8 +169,8 @@ const (
 	aboutClientGoPrograms = "Both engines behind client-go's interfaces. After a transform, and over functions that call a client, Tidings cannot share equal parts while it\n" +
 		"decodes: it encodes what it was given and decodes that again, which takes CPU to save memory.\n\n"
 	aboutCollector = "The shares are estimates of the Go runtime, by the clock: on a machine that other programs slow down, they are too high.\n\n"
-	aboutReads     = "One goroutine, nothing else running, 100,000 small objects with two indexes, added in random order, " +
-		"whereas an API server lists them by key.\n" +
+	aboutReads     = "One goroutine, nothing else running, 100,000 small objects with two indexes, added in random " +
+		"order, whereas an API server lists them by key.\n" +
 		"Every returned object is visited, and one of its fields read.\n\n"
 	aboutBatches = "Writes per second to the bare stores: 10,000 objects with two indexes. A reader lists everything " +
 		"in a loop and reads a field of each object.\n" +
