@@ -84,9 +84,9 @@ func TestChangesOfFoldedObjectsFold(t *testing.T) {
 		if before.Used < budget*76/100 {
 			t.Fatalf("memory is not scarce: %+v", before)
 		}
-		for i := range 60 {
-			pods[10*i+5].Status.PodIP = fmt.Sprint("10.0.0.", i)
-			w.server.Update(pods[10*i+5])
+		for i := range 20 { // open, they would fit into what is left
+			pods[30*i+5].Status.PodIP = fmt.Sprint("10.0.0.", i)
+			w.server.Update(pods[30*i+5])
 		}
 		synctest.Wait()
 		if after := inf.Status().Memory; after.Open > 5 { // a few may resemble no other
