@@ -452,8 +452,12 @@ func TestShutdownEndsWatches(t *testing.T) {
 	if e := <-w.ResultChan(); e.Type != watch.Added {
 		t.Fatal(e)
 	}
-	f.replicas[0].Shutdown()
 	e := <-w.ResultChan()
+	if o, ok := e.Object.(*corev1.ConfigMap); !ok || o.Annotations[metav1.InitialEventsAnnotationKey] != "true" {
+		t.Fatalf("%v, want the end of the initial events", e)
+	}
+	f.replicas[0].Shutdown()
+	e = <-w.ResultChan()
 	bookmark, ok := e.Object.(*corev1.ConfigMap)
 	if !ok || e.Type != watch.Bookmark {
 		t.Fatalf("the last event is %v", e)
