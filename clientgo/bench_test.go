@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"runtime"
 	"strconv"
 	"syscall"
 	"testing"
@@ -27,6 +26,7 @@ import (
 
 	"github.com/tidings/tidings"
 	"github.com/tidings/tidings/clientgo"
+	"github.com/tidings/tidings/internal/wire/wiretest"
 )
 
 // tape is the server side of a connection: one list of pods, and one watch whose frames the
@@ -194,13 +194,13 @@ func BenchmarkEvents(b *testing.B) {
 			defer cancel()
 			defer writer.Close()
 			last, done := "", make(chan bool)
-			before := heap()
+			before := wiretest.LiveHeap()
 			informer := way.run(ctx, &rest.Config{Host: "http://server.example", Transport: p}, func(pod *corev1.Pod) {
 				if pod.ResourceVersion == last {
 					done <- true
 				}
 			})
-			held := heap() - before
+			held := wiretest.LiveHeap() - before
 			var used time.Duration
 			for b.Loop() {
 				b.StopTimer()
@@ -221,14 +221,6 @@ func BenchmarkEvents(b *testing.B) {
 			}
 		})
 	}
-}
-
-func heap() int64 {
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }
 
 // BenchmarkListPods measures a list of 10,000 pods.

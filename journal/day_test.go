@@ -130,12 +130,12 @@ func TestMemory(t *testing.T) {
 	for _, encoding := range []string{"protobuf", "JSON"} {
 		t.Run(encoding, func(t *testing.T) {
 			pods := wiretest.Pods(scale(t, 2_000), 1)
-			before := heap()
+			before := wiretest.LiveHeap()
 			d := newDay(t, pods, encoding == "JSON")
 			for i, pod := range pods {
 				d.replace(pod, i)
 			}
-			used := heap() - before
+			used := wiretest.LiveHeap() - before
 			s := d.j.Stats()
 			t.Logf("%d objects, %d changes: %.1f MB of heap, %.1f counted", s.Objects, s.Changes, float64(used)/1e6, float64(s.Bytes)/1e6)
 			if want := len(pods) * changesOfPod; s.Changes != want {
@@ -158,14 +158,6 @@ func scale(t *testing.T, n int) int {
 		return n / 10
 	}
 	return n
-}
-
-func heap() int64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }
 
 func BenchmarkAdd(b *testing.B) {

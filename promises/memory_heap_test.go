@@ -15,6 +15,7 @@ import (
 
 	"github.com/tidings/tidings"
 	"github.com/tidings/tidings/internal/testseed"
+	"github.com/tidings/tidings/internal/wire/wiretest"
 	"github.com/tidings/tidings/source"
 )
 
@@ -141,7 +142,7 @@ func TestBudgetCountsTheHeap(t *testing.T) {
 	for name, budget := range map[string]int64{"all folded": 2_500_000, "some open": 5_500_000} {
 		t.Run(name, func(t *testing.T) {
 			e := newEncodedPods(t, pods, testseed.Seed(t))
-			before := heap()
+			before := wiretest.LiveHeap()
 			inf, err := tidings.NewInformer[pod](e, tidings.InformerOptions[pod]{Name: "pods", Options: tidings.Options{MemoryBudget: budget, NoWatchList: true}})
 			if err != nil {
 				t.Fatal(err)
@@ -155,7 +156,7 @@ func TestBudgetCountsTheHeap(t *testing.T) {
 			}
 			e.allow <- changes
 			e.allow <- 0 // the last change has been applied when the source is asked for more
-			counted, took := inf.Status().Memory.Used, heap()-before
+			counted, took := inf.Status().Memory.Used, wiretest.LiveHeap()-before
 			t.Logf("counted %d, took %d", counted, took)
 			if off := took - counted; off > budget/10 || off < -budget/10 {
 				t.Errorf("%d bytes are counted, the heap has grown by %d", counted, took)

@@ -245,21 +245,12 @@ func (s *encodedStream) Next(buf []source.Event[pod]) ([]source.Event[pod], erro
 	return buf, nil
 }
 
-// heap returns the live heap in bytes.
-func heap() int64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
-}
-
 // TestBudgetIsKept measures the heap while objects change, are read and listed, and checks every object in the end.
 func TestBudgetIsKept(t *testing.T) {
 	const pods, budget = 3000, 6_000_000 // about 36 MB open, and half of the budget folded
 	e := newEncodedPods(t, pods, testseed.Seed(t))
 	keys := slices.Collect(maps.Keys(e.latest))
-	before := heap()
+	before := wiretest.LiveHeap()
 	inf, err := tidings.NewInformer[pod](e, tidings.InformerOptions[pod]{Name: "pods", Options: tidings.Options{MemoryBudget: budget, NoWatchList: true}})
 	if err != nil {
 		t.Fatal(err)
@@ -319,10 +310,10 @@ func checkHeap(t *testing.T, when string, before, budget int64, inf *tidings.Sha
 		runtime.Gosched()
 	}
 	most := budget + budget/10 + uncounted
-	grown := heap() - before
+	grown := wiretest.LiveHeap() - before
 	for tries := 0; grown > most && tries < 100; tries++ { // the handler may still have its last batch
 		runtime.Gosched()
-		grown = heap() - before
+		grown = wiretest.LiveHeap() - before
 	}
 	st := inf.Status().Memory
 	t.Logf("%s: %d bytes, %+v", when, grown, st)

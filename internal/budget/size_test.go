@@ -13,23 +13,15 @@ import (
 // checkSize fails the test unless the estimated size of what make allocates is near the growth of the heap.
 func checkSize[T any](t *testing.T, name string, make func() []T) {
 	t.Helper()
-	before := liveBytes()
+	before := wiretest.LiveHeap()
 	objects := make()
-	grown := liveBytes() - before - int64(cap(objects))*8
+	grown := wiretest.LiveHeap() - before - int64(cap(objects))*8
 	estimate := SizeOf(objects)
 	t.Logf("%s: %d bytes an object, estimated as %d", name, grown/int64(len(objects)), estimate/int64(len(objects)))
 	if ratio := float64(estimate) / float64(grown); ratio < 0.9 || ratio > 1.25 {
 		t.Errorf("%s: the estimate is %.2f of what the heap has grown by", name, ratio)
 	}
 	runtime.KeepAlive(objects)
-}
-
-func liveBytes() int64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }
 
 func TestSizeOfPods(t *testing.T) {

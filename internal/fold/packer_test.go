@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tidings/tidings/internal/testseed"
+	"github.com/tidings/tidings/internal/wire/wiretest"
 )
 
 // TestSmallCollections hold nothing but their objects, no matter how often these change.
@@ -202,10 +203,10 @@ func openEach(t *testing.T, packed []Packed, want [][]byte) {
 // TestStatsTellTheHeap compares Stats with the growth of the heap.
 func TestStatsTellTheHeap(t *testing.T) {
 	objects := corpora[0].make(t, 2500, 1)
-	before := heap()
+	before := wiretest.LiveHeap()
 	var p Packer
 	packed := packAll(&p, objects)
-	grown := heap() - before
+	grown := wiretest.LiveHeap() - before
 	s := p.Stats()
 	counted := s.Bytes() + int64(cap(packed))*24
 	t.Logf("the heap has grown by %d, counted are %d", grown, counted)
@@ -214,12 +215,4 @@ func TestStatsTellTheHeap(t *testing.T) {
 	}
 	runtime.KeepAlive(packed)
 	runtime.KeepAlive(objects)
-}
-
-func heap() int64 {
-	runtime.GC()
-	runtime.GC() // empties the pools
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }

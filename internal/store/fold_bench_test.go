@@ -18,7 +18,7 @@ import (
 // foldedPods returns a store of n folded pods, and the growth of the heap per pod.
 func foldedPods(b *testing.B, n int) (*store.Store[*corev1.Pod], []object.Key, float64) {
 	pods := wiretest.Pods(n, 1)
-	before := live()
+	before := wiretest.LiveHeap()
 	w := store.NewWriter[*corev1.Pod](store.Options{})
 	codec, err := codec.New[*corev1.Pod](1 << 20)
 	if err != nil {
@@ -38,17 +38,9 @@ func foldedPods(b *testing.B, n int) (*store.Store[*corev1.Pod], []object.Key, f
 	txn.Silence()
 	txn.Replace("", g, "1", false)
 	txn.Commit()
-	grown := float64(live()-before) / float64(n)
+	grown := float64(wiretest.LiveHeap()-before) / float64(n)
 	runtime.KeepAlive(pods)
 	return w.Store(), slices.Collect(w.Store().Snapshot().Keys()), grown
-}
-
-func live() int64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }
 
 // BenchmarkFolded reads folded pods: by key in random order, and all of them; compare with the

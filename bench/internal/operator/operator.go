@@ -11,7 +11,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"runtime"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -122,15 +121,6 @@ func (s Server) objects() ([]object.Object, error) {
 }
 
 func nameOf(i int) string { return fmt.Sprintf("object-%06d", i) }
-
-// heapBytes returns the live heap.
-func heapBytes() float64 {
-	runtime.GC()
-	runtime.GC()
-	var stats runtime.MemStats
-	runtime.ReadMemStats(&stats)
-	return float64(stats.HeapAlloc)
-}
 
 // background runs f until the returned function is called, which returns its error.
 func background(ctx context.Context, f func(context.Context) error) (stop func() error) {

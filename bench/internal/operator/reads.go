@@ -21,6 +21,7 @@ import (
 	"github.com/tidings/tidings/bench/internal/engine"
 	"github.com/tidings/tidings/bench/internal/measure"
 	tidingsruntime "github.com/tidings/tidings/controllerruntime"
+	"github.com/tidings/tidings/internal/wire/wiretest"
 )
 
 // Reads reads the first of many objects again and again, from controller-runtime's cache or on demand.
@@ -88,7 +89,7 @@ func measureCache(
 	var seen traffic
 	config := &rest.Config{Host: host, QPS: -1, Dial: seen.dial}
 	config.Wrap(seen.wrap)
-	base := heapBytes()
+	base := float64(wiretest.LiveHeap())
 	c, err := newCache(config, cache.Options{})
 	if err != nil {
 		return nil, err
@@ -101,7 +102,7 @@ func measureCache(
 		return nil, errors.Join(err, stop())
 	}
 	out := measure.Metrics{
-		"heap": heapBytes() - base, "bytes": float64(seen.bytes.Load()), "gets": float64(seen.gets.Load()),
+		"heap": float64(wiretest.LiveHeap()) - base, "bytes": float64(seen.bytes.Load()), "gets": float64(seen.gets.Load()),
 		"watches": float64(seen.watches.Load()),
 	}
 	runtime.KeepAlive(c)

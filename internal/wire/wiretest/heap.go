@@ -9,7 +9,7 @@ func HeapOf(f func()) int64 {
 	return LiveHeap() - before
 }
 
-// LiveHeap returns the bytes of what is reachable in the heap. It collects garbage twice, because what has a cleanup
+// LiveHeap returns the bytes of what is reachable in the heap. It collects garbage twice, because what is in a pool
 // goes only in the second collection.
 func LiveHeap() int64 {
 	runtime.GC()

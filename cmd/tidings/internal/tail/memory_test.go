@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/tidings/tidings/cmd/tidings/internal/filter"
 	"github.com/tidings/tidings/cmd/tidings/internal/news"
 	"github.com/tidings/tidings/cmd/tidings/internal/resources"
+	"github.com/tidings/tidings/internal/wire/wiretest"
 	"github.com/tidings/tidings/source/recording"
 	"github.com/tidings/tidings/tidingstest"
 )
@@ -63,15 +63,6 @@ func (c *churn) lease() *unstructured.Unstructured {
 	}}
 }
 
-// heap returns the bytes of the heap that are in use.
-func heap() int64 {
-	runtime.GC()
-	runtime.GC() // what was in pools
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
-}
-
 // counted is an output that counts its bytes.
 type counted struct{ bytes int }
 
@@ -107,9 +98,9 @@ func TestMemoryIsFlat(t *testing.T) {
 			})
 		}()
 		c.run(10 * time.Minute)
-		before := heap()
+		before := wiretest.LiveHeap()
 		c.run(50 * time.Minute)
-		if after := heap(); after > before+1<<20 {
+		if after := wiretest.LiveHeap(); after > before+1<<20 {
 			t.Errorf("%d bytes after ten minutes, %d after an hour", before, after)
 		}
 		stop()
