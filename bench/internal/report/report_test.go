@@ -187,7 +187,10 @@ func TestRowsDiffer(t *testing.T) {
 
 func TestArea(t *testing.T) {
 	for want, stack := range map[string][]string{
-		"decoding protobuf": {"memeqbody", "github.com/tidings/tidings/internal/wire/proto.(*table).get", "github.com/tidings/tidings/source.next"},
+		"decoding protobuf": {
+			"memeqbody", "github.com/tidings/tidings/internal/wire/proto.(*table).get",
+			"github.com/tidings/tidings/source.next",
+		},
 		"allocation, including GC assist": {
 			"runtime.scanObject", "runtime.mallocgc", "github.com/tidings/tidings/internal/store.(*node).clone",
 		},

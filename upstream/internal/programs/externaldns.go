@@ -15,9 +15,10 @@ import (
 var externalDNS = Program{
 	Name: "external-dns", Module: "sigs.k8s.io/external-dns", Version: "v0.21.0", License: "Apache-2.0",
 	About: fmt.Sprintf("It caches Services, pods, nodes and EndpointSlices, of which it keeps only what its "+
-		"transforms leave, and names the addresses of %d Services in a zone that it holds in memory. %d pods change %d times, "+
-		"each Service changes its address twice, and a tenth of them are deleted. Each engine has "+
-		"controller-runtime %s, as the client-go that Tidings needs asks for.", zonePods/5, zonePods, zoneChanges, zoneRuntime),
+		"transforms leave, and names the addresses of %d Services in a zone that it holds in memory. %d pods change "+
+		"%d times, each Service changes its address twice, and a tenth of them are deleted. Each engine has "+
+		"controller-runtime %s, as the client-go that Tidings needs asks for.",
+		zonePods/5, zonePods, zoneChanges, zoneRuntime),
 	Main: ".", Packages: []string{"./source/..."}, play: playExternalDNS, untidy: true,
 	edits: []string{
 		"-require=sigs.k8s.io/controller-runtime@" + zoneRuntime,
