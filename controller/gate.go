@@ -80,8 +80,11 @@ func newGate(maxWait time.Duration, priorityOf func(object.Key) workqueue.Priori
 	return g
 }
 
-// add records a write that was made for the key.
-func (g *gate) add(key object.Key, w write) {
+// add records writes that were made for the key.
+func (g *gate) add(key object.Key, added ...write) { g.replace(key, nil, added...) }
+
+// replace records writes that are to be waited for instead of those that were looked up at old.
+func (g *gate) replace(key object.Key, old *origin, added ...write) {
 	if g.maxWait < 0 {
 		return
 	}
@@ -89,12 +92,18 @@ func (g *gate) add(key object.Key, w write) {
 	defer g.mu.Unlock()
 	p := g.pending[key]
 	if p == nil {
+		if len(added) == 0 {
+			return
+		}
 		g.sweep()
 		p = &writes{}
 		g.pending[key] = p
 	}
-	p.add(w)
-	p.until = time.Now().Add(g.maxWait)
+	p.drop(old)
+	for _, w := range added {
+		p.add(w)
+		p.until = time.Now().Add(g.maxWait)
+	}
 }
 
 // sweep removes keys with nothing to wait for each time the number of keys has doubled.
@@ -227,8 +236,8 @@ func (g *gate) takeUnblocked() (free map[object.Key]workqueue.Priority, missed [
 		g.unblock(key)
 	}
 	for key, priority := range g.blocked {
-		if len(g.pending[key].lost(now)) > 0 {
-			free[key] = priority // it stays blocked, but a worker looks the outcome up
+		if len(g.pending[key].due(now)) > 0 {
+			free[key] = priority // it stays blocked, but a worker looks the writes up
 		}
 	}
 	return free, missed, len(g.blocked)

@@ -363,10 +363,12 @@ func TestGateRaisesThePriority(t *testing.T) {
 // fakeWrite is a write that counts as seen on request.
 type fakeWrite struct{ done *bool }
 
-func (w fakeWrite) seen() bool        { return *w.done }
-func (w fakeWrite) lasting() bool     { return true }
-func (w fakeWrite) covers(write) bool { return false }
-func (w fakeWrite) String() string    { return "fake" }
+func (w fakeWrite) seen() bool                   { return *w.done }
+func (w fakeWrite) from() *origin                { return nil }
+func (w fakeWrite) lookUp(context.Context) *note { return nil }
+func (w fakeWrite) lasting() bool                { return true }
+func (w fakeWrite) covers(write) bool            { return false }
+func (w fakeWrite) String() string               { return "fake" }
 
 // TestLostHistoryStaysLost lets a restored server continue: the versions it assigns again belong to other writes.
 func TestLostHistoryStaysLost(t *testing.T) {

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -50,58 +51,105 @@ func (g *gate) isOutdated(n *note) bool {
 	return false
 }
 
-// addNoted records the write for all caches that have to see it.
-func (g *gate) addNoted(key object.Key, n *note) {
+// noted appends the writes that caches have to see.
+func (g *gate) noted(all []write, n *note) []write {
 	for i, s := range g.sources() {
 		if !s.tracks(n.request.Resource) {
 			continue
 		}
 		if w := s.noted(n, i); w != nil {
-			g.add(key, w)
+			all = append(all, w)
 		}
 	}
+	return all
 }
 
-// lookUp looks up the outcomes of the key's writes of which it is not known.
+// lookUp looks up those of the key's writes whose outcome is not known, or may have been undone.
 func (g *gate) lookUp(ctx context.Context, key object.Key) {
-	for _, w := range g.lost(key) {
+	for _, w := range g.takeDue(key) {
 		g.lookups.Add(1)
-		if w.note.lookUp(ctx) == nil {
-			g.addNoted(key, w.note)
-			g.drop(key, w)
+		if n := w.lookUp(ctx); n != nil {
+			g.replace(key, w.from(), g.noted(nil, n)...)
 		}
 	}
 }
 
-// lost returns the key's writes that are to be looked up now.
-func (g *gate) lost(key object.Key) []*lostOutcome {
+// takeDue returns the key's writes that are to be looked up now. The others wait for their turn.
+func (g *gate) takeDue(key object.Key) []write {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := time.Now()
-	lost := g.pending[key].lost(now)
-	for _, w := range lost {
-		w.next = now.Add(lookupEvery)
+	due := g.pending[key].due(now)
+	for _, w := range due {
+		pause := lookupAfter
+		if _, lost := w.(*lostOutcome); lost {
+			pause = lookupEvery
+		}
+		w.from().next = now.Add(pause)
 	}
-	return lost
+	return due
 }
 
-func (g *gate) drop(key object.Key, w write) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if p := g.pending[key]; p != nil {
-		p.lasting = slices.DeleteFunc(p.lasting, func(other write) bool { return other == w })
-	}
-}
-
-// lost returns the writes that are to be looked up now.
-func (p *writes) lost(now time.Time) (lost []*lostOutcome) {
+// due returns the writes that are to be looked up now, one for each origin.
+func (p *writes) due(now time.Time) (due []write) {
 	if p == nil {
 		return nil
 	}
-	for _, w := range p.lasting {
-		if w, ok := w.(*lostOutcome); ok && !now.Before(w.next) {
-			lost = append(lost, w)
+	for _, w := range slices.Concat(p.lasting, p.transient) {
+		same := func(other write) bool { return other.from() == w.from() }
+		if o := w.from(); o != nil && !now.Before(o.next) && !w.seen() && !slices.ContainsFunc(due, same) {
+			due = append(due, w)
 		}
 	}
-	return lost
+	return due
+}
+
+// drop drops the writes of the origin.
+func (p *writes) drop(o *origin) {
+	if o == nil {
+		return
+	}
+	of := func(w write) bool { return w.from() == o }
+	p.lasting = slices.DeleteFunc(p.lasting, of)
+	p.transient = slices.DeleteFunc(p.transient, of)
+}
+
+// lostOutcome is a write of which nobody knows yet whether it was carried out, or at which version.
+type lostOutcome struct {
+	*origin
+	note *note
+}
+
+func (w *lostOutcome) seen() bool { return false }
+
+func (w *lostOutcome) lasting() bool { return true }
+
+func (w *lostOutcome) covers(write) bool { return false }
+
+// lookUp asks for the object after the write; for what is known to be gone, for collections and for generated names,
+// it asks for a version.
+func (w *lostOutcome) lookUp(ctx context.Context) *note {
+	name := w.name
+	if w.note.kind == removed {
+		name = ""
+	}
+	now := &note{origin: w.origin.again(), options: w.note.options, before: w.note.before}
+	a, err := w.ask(ctx, name)
+	switch {
+	case err != nil:
+		return nil
+	case a.IsStatus:
+		now.kind = removed
+		now.object.Namespace, now.object.Name = w.request.Namespace, name
+	case a.IsList:
+		now.kind, now.object, now.version = w.note.kind, w.note.object, a.Version
+	default:
+		now.kind, now.object = stored, a.Object
+	}
+	return now
+}
+
+func (w *lostOutcome) String() string {
+	return fmt.Sprintf("%s: %s of %s, whose outcome is not known", w.request.Resource, w.request.Method,
+		object.Key{Namespace: w.request.Namespace, Name: w.request.Name})
 }

@@ -3,13 +3,9 @@ package controller
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"net/url"
 	"strings"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -22,9 +18,9 @@ import (
 // note is a write that a transport has noticed.
 type note struct {
 	recorder *recorder
-	request  apiwrite.Request
-	options  apiwrite.Options
-	kind     noteKind
+	*origin
+	options apiwrite.Options
+	kind    noteKind
 	// object is the object as written, or as it was last before its removal.
 	object apiwrite.Object
 	// items are the objects of a deleted collection, as they were at the version.
@@ -32,10 +28,8 @@ type note struct {
 	version string
 	// before has, for each source, the uid of the object that its cache held before the request was sent.
 	before []types.UID
-	// sent is the request, and transport the one that it was sent with, to look up its outcome.
-	sent      *http.Request
-	transport http.RoundTripper
-	// response and body are the answer.
+	// sent is the request, response and body are the answer.
+	sent     *http.Request
 	response *http.Response
 	body     apiwrite.Body
 }
@@ -93,37 +87,37 @@ func (w *watch[T]) heldUID(key object.Key) types.UID {
 func (w *watch[T]) noted(n *note, i int) write {
 	switch n.kind {
 	case stored:
-		return w.storedNote(&n.object, n.key())
+		return w.storedNote(n)
 	case removed:
 		return w.removedNote(n, i)
 	case unknown: // but for the version of the collection after it
 		return w.at(n)
 	case evicted:
 		if uid := w.heldUID(n.key()); uid != "" {
-			return &removal[T]{history: historyOf(w.cache, n.key()), uid: uid}
+			return &removal[T]{history: historyOf(w.cache, n.key()), origin: n.origin, uid: uid}
 		}
 	case collection:
-		all := &removals[T]{name: w.cache.Name(), left: make([]*removal[T], 0, len(n.items))}
-		for j := range n.items {
-			all.left = append(all.left, w.itemNote(n, &n.items[j]))
-		}
-		if len(all.left) > 0 {
-			return all
+		if len(n.items) > 0 {
+			return w.collectionNote(n)
 		}
 	}
 	return nil
 }
 
-func (w *watch[T]) storedNote(o *apiwrite.Object, key object.Key) write {
-	covers, known := w.covers(o)
+func (w *watch[T]) storedNote(n *note) write {
+	history, version := historyOf(w.cache, n.key()), n.object.ResourceVersion
+	covers, known := w.covers(&n.object)
 	if covers || !known {
-		return &update[T]{history: historyOf(w.cache, key), version: o.ResourceVersion}
+		return &update[T]{history: history, origin: n.origin, version: version}
 	}
-	return &removal[T]{history: historyOf(w.cache, key), uid: o.UID, version: o.ResourceVersion}
+	return &removal[T]{history: history, origin: n.origin, uid: n.object.UID, version: version}
 }
 
 func (w *watch[T]) removedNote(n *note, i int) write {
-	r := &removal[T]{history: historyOf(w.cache, n.key()), uid: n.object.UID, gone: true, version: n.object.ResourceVersion}
+	r := &removal[T]{
+		history: historyOf(w.cache, n.key()), origin: n.origin,
+		uid: n.object.UID, gone: true, version: n.object.ResourceVersion,
+	}
 	if r.uid == "" && i < len(n.before) {
 		r.uid = n.before[i]
 	}
@@ -134,6 +128,20 @@ func (w *watch[T]) removedNote(n *note, i int) write {
 		r.since = cmp.Or(n.version, r.version)
 	}
 	return r
+}
+
+func (w *watch[T]) collectionNote(n *note) *removals[T] {
+	all := &removals[T]{origin: n.origin, name: w.cache.Name(), left: make([]*removal[T], len(n.items))}
+	oldest := &n.items[0]
+	for i := range n.items {
+		item := &n.items[i]
+		all.left[i] = w.itemNote(n, item)
+		if object.OlderResourceVersion(item.ResourceVersion, oldest.ResourceVersion) {
+			oldest = item
+		}
+	}
+	all.oldest = oldest.Name
+	return all
 }
 
 func (w *watch[T]) itemNote(n *note, item *apiwrite.Object) *removal[T] {
@@ -161,13 +169,16 @@ func (w *watch[T]) at(n *note) write {
 		return nil
 	}
 	key := object.Key{Namespace: n.request.Namespace, Name: n.request.Name}
-	return &update[T]{history: historyOf(w.cache, key), version: n.version}
+	return &update[T]{history: historyOf(w.cache, key), origin: n.origin, version: n.version}
 }
 
 // removals is the removal of several objects. It is seen when each of them is.
 type removals[T object.Object] struct {
+	*origin
 	name string
 	left []*removal[T]
+	// oldest is the name of the object that had been unchanged for longest.
+	oldest string
 }
 
 func (w *removals[T]) seen() bool {
@@ -183,107 +194,14 @@ func (w *removals[T]) lasting() bool { return false }
 
 func (w *removals[T]) covers(write) bool { return false }
 
+// lookUp asks for the oldest object: a restored server that has any of them again most likely has that one.
+func (w *removals[T]) lookUp(ctx context.Context) *note {
+	if a, err := w.ask(ctx, w.oldest); err != nil || a.IsStatus {
+		return nil
+	}
+	return w.state(ctx, "")
+}
+
 func (w *removals[T]) String() string {
 	return fmt.Sprintf("%s: removal of %d objects", w.name, len(w.left))
-}
-
-// lookupTimeout limits a look-up, and lookupEvery is how often one is repeated while it fails.
-const (
-	lookupTimeout = 5 * time.Second
-	lookupEvery   = time.Second
-)
-
-// lostOutcome is a write of which nobody knows yet whether it was carried out, or at which version.
-type lostOutcome struct {
-	note *note
-	next time.Time // of the next attempt to look it up
-}
-
-func (w *lostOutcome) seen() bool { return false }
-
-func (w *lostOutcome) lasting() bool { return true }
-
-func (w *lostOutcome) covers(write) bool { return false }
-
-func (w *lostOutcome) String() string {
-	return fmt.Sprintf("%s: %s of %s, whose outcome is not known", w.note.request.Resource, w.note.request.Method,
-		object.Key{Namespace: w.note.request.Namespace, Name: w.note.request.Name})
-}
-
-// lookUp asks the server for the state after the write, and sets it. For collections and generated names it sets the
-// version.
-func (n *note) lookUp(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, n.lookupURL().String(), nil)
-	if err != nil {
-		return err
-	}
-	request.Header = n.sent.Header.Clone() // which authorize it
-	request.Header.Del("Content-Type")
-	form := "PartialObjectMetadata"
-	if n.named() == "" {
-		form = "PartialObjectMetadataList"
-	}
-	request.Header.Set("Accept", "application/json;as="+form+";g=meta.k8s.io;v=v1,application/json")
-	response, err := n.transport.RoundTrip(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(response.Body, maxLookup))
-	if err != nil {
-		return err
-	}
-	return n.found(response.StatusCode, apiwrite.Parse(response.Header.Get("Content-Type"), data))
-}
-
-// maxLookup is how much of the answer to a look-up is read. An object is at most half as large.
-const maxLookup = 3 << 20
-
-func (n *note) found(code int, a apiwrite.Answer) error {
-	switch {
-	case code == http.StatusNotFound && a.IsStatus && n.named() != "":
-		n.object = apiwrite.Object{ObjectMeta: metav1.ObjectMeta{Namespace: n.request.Namespace, Name: n.named()}}
-		n.kind = removed
-	case code != http.StatusOK:
-		return errors.New(http.StatusText(code))
-	case n.named() == "" && a.IsList && a.Version != "":
-		n.version = a.Version
-	case n.named() != "" && a.IsObject():
-		n.kind, n.object = stored, a.Object
-	default:
-		return errors.New("the answer cannot be read")
-	}
-	return nil
-}
-
-// named returns the name of the object to look up; "" if it is not known, if there are several, or if the object is
-// known to be gone.
-func (n *note) named() string {
-	switch {
-	case n.kind == removed:
-		return ""
-	case n.request.IsCreate() && n.request.Name == "":
-		return apiwrite.BodyName(n.sent)
-	}
-	return n.request.Name
-}
-
-// lookupURL returns the URL of the object to look up, or of its collection.
-func (n *note) lookupURL() *url.URL {
-	u := *n.sent.URL
-	u.RawQuery, u.RawPath = "", ""
-	if n.request.Subresource != "" {
-		u.Path = strings.TrimSuffix(u.Path, "/"+n.request.Subresource)
-	}
-	if n.request.Name != "" {
-		u.Path = strings.TrimSuffix(u.Path, "/"+n.request.Name)
-	}
-	if name := n.named(); name != "" {
-		u.Path += "/" + name
-	} else {
-		u.RawQuery = "limit=1"
-	}
-	return &u
 }

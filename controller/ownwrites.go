@@ -96,7 +96,7 @@ func (r *recorder) fileUnder(n *note) object.Key {
 		return r.key
 	}
 	return writtenKey(n.request.Resource, cmp.Or(n.object.Namespace, n.request.Namespace),
-		cmp.Or(n.object.Name, n.named()))
+		cmp.Or(n.object.Name, n.name))
 }
 
 // writtenKeys returns the keys under which writes to the object are filed; without a name, to any in the namespace. It

@@ -58,7 +58,8 @@ type Stats struct {
 	GateWaits uint64
 	// GateTimeouts counts how often that took so long that the key was reconciled nevertheless.
 	GateTimeouts uint64
-	// GateLookups counts how often the outcome of a write was looked up, because the answer was lost or does not tell.
+	// GateLookups counts how often the outcome of a write was looked up, because the answer was lost or does not tell,
+	// or because a cache had not seen the write after five seconds.
 	GateLookups uint64
 	// GateWaiting is the number of keys that are waiting for that now.
 	GateWaiting int

@@ -25,7 +25,8 @@ import (
 // The answer reaches the client unchanged. At most its first 256 KiB are held. If they do not say what was written,
 // or the answer was lost, a worker looks that up before it reconciles the key again, for which it needs the
 // permission to get the object, or to list for objects with a generated name. If that fails as well, the key waits
-// for [Options].MaxGateWait.
+// for [Options].MaxGateWait. It also looks up what no cache has seen five seconds after the write, since a restored
+// server may not have it any more.
 //
 // A write to objects of which no cache holds any, or made with another context, costs next to nothing.
 func TrackWrites(next http.RoundTripper) http.RoundTripper {
@@ -51,7 +52,10 @@ func (t *writeTracker) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !ok || !recorder.gate.tracks(request.Resource) {
 		return t.next.RoundTrip(r)
 	}
-	n := &note{recorder: recorder, request: request, sent: r, transport: t.next}
+	n := &note{
+		recorder: recorder, sent: r,
+		origin: &origin{request: request, url: r.URL, header: r.Header, transport: t.next, name: request.Name},
+	}
 	if request.Method == http.MethodDelete || request.IsEviction() {
 		var err error
 		if r, n.options, err = apiwrite.ReadOptions(r); err != nil {
@@ -130,6 +134,7 @@ func (n *note) understood(a *apiwrite.Answer) {
 	if n.object.Name == "" {
 		n.object.Name, n.object.Namespace = n.request.Name, n.request.Namespace
 	}
+	n.name = n.object.Name
 }
 
 func (n *note) isGone(o *apiwrite.Object) bool {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tidings/tidings/internal/apiwrite"
 	"github.com/tidings/tidings/object"
 )
 
@@ -98,16 +99,22 @@ func (r *recorder) record(w write) {
 
 // note records a write that a transport has noticed.
 func (r *recorder) note(n *note) {
+	n.next = time.Now().Add(lookupAfter)
 	if n.kind == unknown || n.kind == removed && r.gate.isOutdated(n) {
 		r.lost(n)
 		return
 	}
-	r.gate.addNoted(r.fileUnder(n), n)
+	var few [4]write
+	r.gate.add(r.fileUnder(n), r.gate.noted(few[:0], n)...)
 }
 
 // lost records a write whose outcome has to be looked up.
 func (r *recorder) lost(n *note) {
-	r.gate.add(r.fileUnder(n), &lostOutcome{note: n})
+	n.next = time.Time{}
+	if n.name == "" && n.request.IsCreate() {
+		n.name = apiwrite.BodyName(n.sent)
+	}
+	r.gate.add(r.fileUnder(n), &lostOutcome{origin: n.origin, note: n})
 }
 
 func withRecorder(ctx context.Context, g *gate, key object.Key) context.Context {
@@ -127,6 +134,11 @@ type write interface {
 	lasting() bool
 	// covers reports whether seeing this write implies having seen the other one, which was recorded before.
 	covers(other write) bool
+	// from returns where the write can be looked up; nil if it cannot.
+	from() *origin
+	// lookUp asks the server, and returns what to wait for instead; nil if the write is still to be waited for. It is
+	// called without the lock, and only if from does not return nil.
+	lookUp(ctx context.Context) *note
 	String() string
 }
 
@@ -158,6 +170,7 @@ func (h *history[T]) sameCache(other history[T]) bool {
 // update is a write that has been seen when its cache is current to its version.
 type update[T object.Object] struct {
 	history[T]
+	*origin
 	version string
 }
 
@@ -181,6 +194,8 @@ func (w *update[T]) covers(other write) bool {
 	return false
 }
 
+func (w *update[T]) lookUp(ctx context.Context) *note { return w.state(ctx, w.version) }
+
 func (w *update[T]) String() string {
 	return fmt.Sprintf("%s: version %s of %s", w.cache.Name(), w.version, w.key)
 }
@@ -188,6 +203,7 @@ func (w *update[T]) String() string {
 // removal is a write after which the cache no longer holds the object, or holds it as being deleted.
 type removal[T object.Object] struct {
 	history[T]
+	*origin
 	uid types.UID // empty if it is not known
 	// since is a version at which the cache holds the object, unless it was gone already: before it, the cache may
 	// lack the object merely because it is behind. It is empty if no such version is known.
@@ -239,6 +255,13 @@ func (w *removal[T]) seen() bool {
 func (w *removal[T]) lasting() bool { return false }
 
 func (w *removal[T]) covers(write) bool { return false }
+
+func (w *removal[T]) lookUp(ctx context.Context) *note {
+	if w.gone { // the version is that before the write
+		return w.state(ctx, "")
+	}
+	return w.state(ctx, w.version)
+}
 
 func (w *removal[T]) String() string {
 	return fmt.Sprintf("%s: removal of %s", w.cache.Name(), w.key)
