@@ -22,7 +22,7 @@
 //  2. The collection does not go back in time, unless the versions of the server's lists prove
 //     nothing (Status.UnprovenVersions): a list older than what was already seen is rejected. The
 //     exception is a server that was restored from a backup: if its most recent state is behind
-//     twice, five seconds apart, or is behind once and then shows an object in an older state than
+//     three times in five seconds, or is behind once and then shows an object in an older state than
 //     before, its history was rewritten. That is reported (Rewritten), and the sink gets the
 //     present collection, listed without reusing anything. Single events may be repeated after a
 //     reconnect; the sink drops those it knows.

@@ -77,9 +77,9 @@ func TestHedge(t *testing.T) {
 			1m0s watchlist "5"
 			1m2s list "" limit=500 token=""
 			1m2s error server is behind in listing, attempt 2
-			1m7s list "" limit=500 token=""
-			1m7s replace [] @6
-			1m7s watch "6"`,
+			1m4.5s list "" limit=500 token=""
+			1m4.5s replace [] @6
+			1m4.5s watch "6"`,
 	}, {
 		name:    "a WatchList that is faster than the list goes on",
 		answers: []answer{stream(append(everySecond(6, many(300)...), got(initialEnd("999")))...), {items: nil, hang: false, pause: 0, list: source.ListResult{}, err: errBusy}},

@@ -11,10 +11,14 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// rewrittenAfter is how long a server's most recent state has to stay behind what was already seen
-// before its history counts as rewritten, as after a restore of etcd from a backup. A replica that
-// merely lags catches up sooner.
-const rewrittenAfter = 5 * time.Second
+// A server's most recent state has to be behind what was already seen for rewrittenAfter, and in
+// rewrittenTimes responses in a row, before its history counts as rewritten, as after a restore of
+// etcd from a backup. A replica that merely lags catches up sooner, and one bad replica of several,
+// behind a load balancer, is rarely met three times in a row.
+const (
+	rewrittenAfter = 5 * time.Second
+	rewrittenTimes = 3
+)
 
 // checkAfter is the length of a watch's silence after which the next watch begins with a check.
 // Bookmarks arrive about every minute. It is also the time that a watch without a check has for
@@ -24,7 +28,9 @@ const checkAfter = 90 * time.Second
 // history tracks whether the server still has the history that the sink's contents come from.
 type history struct {
 	// behindSince is when the server's most recent state was first found to be behind; zero if it is not.
+	// behindTimes is how often it was since.
 	behindSince time.Time
+	behindTimes int
 	// rewritten makes the next list reuse nothing, since a version of an object may now stand for another state.
 	rewritten bool
 }
@@ -50,20 +56,23 @@ func (r *Reflector[T]) behind(version string) bool {
 }
 
 // serverBehind handles a response that is older than what was already seen; recent says that the most recent state was
-// requested. The response is rejected, unless that has gone on for rewrittenAfter.
+// requested. The response is rejected, unless that has gone on for long enough.
 func (r *Reflector[T]) serverBehind(version string, recent bool) {
 	assert.Reached("the server is behind what was seen")
 	r.mostRecent = true
 	err := behindError{version, r.last}
-	switch {
-	case !recent:
+	if !recent {
 		r.fail(err, Starting)
-	case r.history.behindSince.IsZero():
-		r.history.behindSince = time.Now()
-		r.failAfter(err, Starting, rewrittenAfter)
-	default: // rewrittenAfter has passed
-		r.historyRewritten(rewrittenError{got: version, seen: r.last})
+		return
 	}
+	if r.history.behindTimes++; r.history.behindTimes == 1 {
+		r.history.behindSince = time.Now()
+	}
+	if r.history.behindTimes < rewrittenTimes || time.Since(r.history.behindSince) < rewrittenAfter {
+		r.failAfter(err, Starting, rewrittenAfter/(rewrittenTimes-1))
+		return
+	}
+	r.historyRewritten(rewrittenError{got: version, seen: r.last})
 }
 
 // historyRewritten forgets the version seen, and relists.

@@ -158,16 +158,16 @@ func TestWatching(t *testing.T) {
 			0s list "5" NotOlderThan limit=0 token=""
 			0s list ""  limit=500 token=""
 			0s error server is behind in listing, attempt 2
-			5s list ""  limit=500 token=""
-			5s replace [new@6] @6
-			5s watch "6"
-			5s error server is behind in watching, attempt 1
-			5.8s list "" limit=1 token=""
-			5.8s watch "6"
-			5.8s error server is behind in watching, attempt 2
-			7.4s list ""  limit=500 token=""
-			7.4s replace [] @6
-			7.4s watch "6"`,
+			2.5s list ""  limit=500 token=""
+			2.5s replace [new@6] @6
+			2.5s watch "6"
+			2.5s error server is behind in watching, attempt 1
+			3.3s list ""  limit=1 token=""
+			3.3s watch "6"
+			3.3s error server is behind in watching, attempt 2
+			4.9s list ""  limit=500 token=""
+			4.9s replace [] @6
+			5s watch "6"`,
 	}, {
 		name: "a WatchList that is behind",
 		answers: []answer{stream(got(initialEnd("5")), end(errExpired)), stream(got(added("old@3"), initialEnd("4"), added("x@9")), end(io.EOF)),
