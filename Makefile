@@ -1,5 +1,5 @@
 GO ?= go
-.PHONY: build bin/tidings test test-short lint licenses compat vuln demo demo-serve up bench bench-million bench-quick bench-serve reliability soak soak-serve state-metrics upstream suites programs mutants simulate simulate-mutants fuzz clean
+.PHONY: build bin/tidings test test-short lint licenses compat vuln demo demo-serve up bench bench-million bench-quick bench-serve reliability soak soak-serve state-metrics upstream suites suites-quick programs mutants simulate simulate-mutants fuzz clean
 
 build: ## compile every module
 	@.ci/each all $(GO) build -o /dev/null ./...
@@ -66,6 +66,9 @@ upstream: ## controllers of Kubernetes itself on our informers and on client-go'
 SUITES ?= -o SUITES.md
 suites: ## the tests of client-go, controller-runtime and Kubernetes' controllers on our packages, into upstream/SUITES.md; SUITES has arguments, such as "client-go --run Reflector"
 	cd upstream && $(GO) run ./cmd/suites $(SUITES)
+
+suites-quick: ## of client-go's tests on our packages, those of stores, queues, listers and informers that a slow machine cannot fail
+	cd upstream && $(GO) run ./cmd/suites client-go --quick
 
 PROGRAMS ?= -o PROGRAMS.md
 programs: ## programs of other people on client-go and on our packages, into upstream/PROGRAMS.md; PROGRAMS has flags, such as "-programs coredns -rounds 1"

@@ -6,12 +6,14 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 
 	"github.com/tidings/tidings/upstream/internal/workspace"
 )
 
 var clientGo = Suite{
 	Name:    "client-go",
+	quick:   true,
 	About:   "client-go's own tests of the replaced packages, and of those of its packages that use them",
 	prepare: prepareClientGo,
 }
@@ -55,7 +57,7 @@ func prepareClientGo(ctx context.Context, o *Options, w *workspace.Workspace) ([
 	}
 	var packages []testPackage
 	for _, name := range replacedByUs {
-		if !o.selectsPackage(name, true) {
+		if !o.selectsClientGo(name) {
 			continue
 		}
 		added, err := takeTests(ctx, o, w, upstream, name)
@@ -65,7 +67,7 @@ func prepareClientGo(ctx context.Context, o *Options, w *workspace.Workspace) ([
 		packages = append(packages, added...)
 	}
 	for _, name := range usingReplaced {
-		if o.selectsPackage(name, true) {
+		if o.selectsClientGo(name) {
 			if err := copyPackage(w, filepath.Join(upstream, name), name); err != nil {
 				return nil, fmt.Errorf("%s: %w", name, err)
 			}
@@ -77,8 +79,16 @@ func prepareClientGo(ctx context.Context, o *Options, w *workspace.Workspace) ([
 			return nil, err
 		}
 	}
+	if o.Quick {
+		onlyQuick(packages)
+	}
 	_, err = workspace.GoCommand(ctx, w.Folder, "mod", "tidy", "-e")
 	return packages, err
+}
+
+// selectsClientGo reports whether a package of client-go is to run.
+func (o *Options) selectsClientGo(name string) bool {
+	return o.selectsPackage(name, true) && (!o.Quick || slices.Contains(quickPackages, name))
 }
 
 // goPackage returns the package in a folder of the workspace, which is a module.

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -25,6 +26,8 @@ type testPackage struct {
 	folder string // where the tests run
 	// omitted counts the tests that cannot run outside of their package.
 	omitted int
+	// leftOut are the tests that are not to run.
+	leftOut []string
 	// specs is the test that runs Ginkgo's specs; "" if there is none.
 	specs string
 	// flags are flags of the go command for building the package.
@@ -110,13 +113,13 @@ func (o *Options) list(ctx context.Context, binary string, p testPackage) ([]str
 	if err != nil {
 		return nil, fmt.Errorf("list the tests of %s: %w", p.name, err)
 	}
-	var tests []string
-	for _, line := range strings.Split(string(out), "\n") {
-		if strings.HasPrefix(line, "Test") && (o.selects(line) || line == p.specs) {
-			tests = append(tests, line)
-		}
+	all := strings.Split(string(out), "\n")
+	if err := p.checkLeftOut(all); err != nil {
+		return nil, err
 	}
-	return tests, nil
+	return slices.DeleteFunc(all, func(test string) bool {
+		return !strings.HasPrefix(test, "Test") || slices.Contains(p.leftOut, test) || !o.selects(test) && test != p.specs
+	}), nil
 }
 
 // specsLimit is the time that all specs of a package may take, in units of Options.Limit.

@@ -17,22 +17,28 @@ type Suite struct {
 	// About says what it is.
 	About string
 
+	quick   bool // it has a quick part
 	prepare func(ctx context.Context, o *Options, w *workspace.Workspace) ([]testPackage, error)
 }
 
 // All are the suites.
 var All = []Suite{clientGo, controllerRuntime, kubernetes}
 
-// Named returns the suites with the given names, or all if there are none.
-func Named(names []string) ([]Suite, error) {
-	if len(names) == 0 {
-		return All, nil
-	}
+// Named returns the suites with the given names, or all if there are none. If quick is set, each has a quick part.
+func Named(names []string, quick bool) ([]Suite, error) {
 	var chosen []Suite
+	for _, s := range All {
+		if len(names) == 0 && (s.quick || !quick) {
+			chosen = append(chosen, s)
+		}
+	}
 	for _, name := range names {
 		i := slices.IndexFunc(All, func(s Suite) bool { return s.Name == name })
-		if i < 0 {
+		switch {
+		case i < 0:
 			return nil, fmt.Errorf("there is no suite %q", name)
+		case quick && !All[i].quick:
+			return nil, fmt.Errorf("suite %q has no quick part; run it without --quick", name)
 		}
 		chosen = append(chosen, All[i])
 	}
