@@ -114,10 +114,7 @@ func (f *flags) complete() error {
 
 // conclude writes the page, and says what is wrong.
 func (f *flags) conclude(cmd *cobra.Command, reports []suites.Report) error {
-	differences := suites.Differences
-	if f.options.Unreplaced {
-		differences = nil
-	}
+	differences := f.options.Differences()
 	if f.page != "" {
 		if err := os.WriteFile(f.page, []byte(suites.Page(reports, differences, f.options, time.Now())), 0o644); err != nil {
 			return err

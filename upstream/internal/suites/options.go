@@ -53,3 +53,11 @@ func (o *Options) selectsPackage(name string, byDefault bool) bool {
 	}
 	return false
 }
+
+// Differences are the documented differences of what runs: there are none with unreplaced packages.
+func (o *Options) Differences() []Difference {
+	if o.Unreplaced {
+		return nil
+	}
+	return Differences
+}

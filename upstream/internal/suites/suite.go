@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tidings/tidings/upstream/internal/workspace"
@@ -64,19 +65,24 @@ func (s Suite) Run(ctx context.Context, o Options) ([]Report, error) {
 			return nil, fmt.Errorf("%s: %s: %w", s.Name, p.name, err)
 		}
 		reports = append(reports, r)
-		printReport(o.Progress, r, time.Since(began))
+		printReport(o.Progress, r, o.Differences(), time.Since(began))
 	}
 	return reports, nil
 }
 
 // printReport writes a line about a package, and one for each failure.
-func printReport(to io.Writer, r Report, took time.Duration) {
+func printReport(to io.Writer, r Report, differences []Difference, took time.Duration) {
 	if to == nil {
 		return
 	}
-	fmt.Fprintf(to, "%s: %d passed, %d failed, %d skipped, %d cannot run from outside, in %v\n",
-		r.name(), r.Passed, len(r.Failures), r.Skipped, r.Omitted, took.Round(time.Second))
+	documented := Judge([]Report{r}, differences).Documented[r.name()]
+	fmt.Fprintf(to, "%s: %d passed, %d failed as documented, %d failed, %d skipped, %d cannot run from outside, in %v\n",
+		r.name(), r.Passed, len(documented), len(r.Failures)-len(documented), r.Skipped, r.Omitted, took.Round(time.Second))
 	for _, f := range r.Failures {
-		fmt.Fprintf(to, "\t%s %s\n", f.Test, f.Why)
+		result := "failed"
+		if slices.Contains(documented, f.Test) {
+			result = "failed as documented"
+		}
+		fmt.Fprintln(to, strings.TrimRight(fmt.Sprintf("\t%s %s %s", f.Test, result, parenthesized(f.Why)), " "))
 	}
 }
