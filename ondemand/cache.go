@@ -60,6 +60,7 @@ type cache[T object.Object] struct {
 	bytes   int64
 	version map[string]string // the last seen version of the metadata, by namespace
 	sweeper *time.Timer       // runs sweep; nil while nothing is held
+	closed  bool              // nothing is kept any more
 }
 
 type entry[T object.Object] struct {
@@ -70,15 +71,17 @@ type entry[T object.Object] struct {
 
 func newCache[T object.Object](opts Options) *cache[T] {
 	return &cache[T]{
-		maxBytes: opts.MaxBytes, keepFor: opts.KeepFor, byKey: make(map[object.Key]*list.Element), version: make(map[string]string),
+		maxBytes: opts.MaxBytes, keepFor: opts.KeepFor,
+		byKey: make(map[object.Key]*list.Element), version: make(map[string]string),
 	}
 }
 
-// get returns the body for the metadata, which is part of a snapshot that is current to version in the object's
-// namespace; nil if there is none.
-func (c *cache[T]) get(key object.Key, m *metav1.PartialObjectMetadata, version string) *body[T] {
+// get returns the body for the metadata, which is part of a snapshot; nil if there is none.
+func (c *cache[T]) get(key object.Key, m *metav1.PartialObjectMetadata, snapshots Metadata) *body[T] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	// It is asked for under the lock: what another read had seen before would look as if it went back.
+	version := snapshots.ResourceVersionIn(key.Namespace)
 	if last := c.version[key.Namespace]; object.OlderResourceVersion(version, last) {
 		c.removeAll() // the server was restored from a backup: what was read may never have been
 	}
@@ -105,7 +108,7 @@ func (c *cache[T]) put(key object.Key, b *body[T]) {
 	if e := c.byKey[key]; e != nil {
 		c.remove(e)
 	}
-	if b.size > c.maxBytes {
+	if b.size > c.maxBytes || c.closed {
 		return
 	}
 	c.byKey[key] = c.order.PushFront(&entry[T]{key, b, time.Now()})
@@ -140,9 +143,11 @@ func (c *cache[T]) drop(key object.Key) {
 	}
 }
 
-func (c *cache[T]) clear() {
+// close drops all bodies, and those that are still to come.
+func (c *cache[T]) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.closed = true
 	c.removeAll()
 	if c.sweeper != nil {
 		c.sweeper.Stop()

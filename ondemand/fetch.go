@@ -2,13 +2,16 @@ package ondemand
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tidings/tidings"
 	"github.com/tidings/tidings/object"
 )
 
@@ -28,8 +31,9 @@ func (r *Reader[T]) fetch(ctx context.Context, m *metav1.PartialObjectMetadata) 
 		// With a version, the server may answer from its cache, but not with less.
 		obj, err := r.source.Get(ctx, key, version)
 		switch {
-		case apierrors.IsNotFound(err) && version != "":
-			version = "" // a server that is behind may ignore the version
+		case version != "" && (apierrors.IsNotFound(err) || isAhead(err)):
+			// A server that is behind may ignore the version. One that was restored from a backup may never have it.
+			version = ""
 			continue
 		case apierrors.IsNotFound(err):
 			r.held.drop(key)
@@ -45,15 +49,17 @@ func (r *Reader[T]) fetch(ctx context.Context, m *metav1.PartialObjectMetadata) 
 			r.held.put(key, b)
 			return b, nil
 		}
-		if current, ok := r.metadata.Get(key); ok {
-			m = current // the server may have been restored from a backup
-		}
+		m = r.newest(m) // the server may have been restored from a backup
 		if err := sleep(ctx, delay); err != nil {
-			return nil, fmt.Errorf("the server answers with version %s of %s, which is older than %s: %w", b.version, key, m.ResourceVersion, err)
+			return nil, fmt.Errorf("the server answers with version %s of %s, which is older than %s: %w",
+				b.version, key, m.ResourceVersion, err)
 		}
 		version = ""
 	}
 }
+
+// isAhead reports whether the server has not reached the version that was asked for.
+func isAhead(err error) bool { return apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) }
 
 // sleep waits, and returns the cause of ctx's end if that comes first.
 func sleep(ctx context.Context, d time.Duration) error {
@@ -107,9 +113,11 @@ func (p *pause) wait(ctx context.Context) error {
 
 // flights are the requests under way, at most one for each object.
 type flights[T object.Object] struct {
+	life    context.Context // within which all requests are
+	end     context.CancelCauseFunc
 	mu      sync.Mutex
 	running map[object.Key]*flight[T]
-	all     sync.WaitGroup
+	all     sync.WaitGroup // nothing is added once life has ended
 }
 
 // flight is one request. It is canceled when nobody waits for it any more.
@@ -121,9 +129,15 @@ type flight[T object.Object] struct {
 	err     error
 }
 
+// fetcher requests a body.
+type fetcher[T object.Object] func(context.Context) (*body[T], error)
+
 // join waits for the request for the object that is under way, or makes it. The end of ctx ends only this wait.
-func (fs *flights[T]) join(ctx context.Context, key object.Key, fetch func(context.Context) (*body[T], error)) (*body[T], error) {
-	f := fs.start(ctx, key, fetch)
+func (fs *flights[T]) join(ctx context.Context, key object.Key, fetch fetcher[T]) (*body[T], error) {
+	f, err := fs.start(ctx, key, fetch)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", key, err)
+	}
 	select {
 	case <-f.done:
 		return f.body, f.err
@@ -140,15 +154,19 @@ func (fs *flights[T]) join(ctx context.Context, key object.Key, fetch func(conte
 	return nil, fmt.Errorf("read %s: %w", key, context.Cause(ctx))
 }
 
-func (fs *flights[T]) start(ctx context.Context, key object.Key, fetch func(context.Context) (*body[T], error)) *flight[T] {
+// start returns the request that is under way, or begins it.
+func (fs *flights[T]) start(ctx context.Context, key object.Key, fetch fetcher[T]) (*flight[T], error) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
+	if fs.life.Err() != nil {
+		return nil, context.Cause(fs.life)
+	}
 	if f := fs.running[key]; f != nil {
 		f.waiting++
-		return f
+		return f, nil
 	}
 	f := &flight[T]{waiting: 1, done: make(chan struct{})}
-	ctx, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	ctx, f.cancel = fs.within(context.WithoutCancel(ctx))
 	if fs.running == nil {
 		fs.running = make(map[object.Key]*flight[T])
 	}
@@ -156,22 +174,49 @@ func (fs *flights[T]) start(ctx context.Context, key object.Key, fetch func(cont
 	fs.all.Go(func() {
 		defer close(f.done)
 		defer f.cancel()
-		f.body, f.err = fetch(ctx)
-		fs.mu.Lock()
-		defer fs.mu.Unlock()
-		if fs.running[key] == f {
-			delete(fs.running, key)
-		}
+		defer fs.forget(key, f)
+		f.run(ctx, key, fetch)
 	})
-	return f
+	return f, nil
+}
+
+// forget lets the next caller make another request for the object.
+func (fs *flights[T]) forget(key object.Key, f *flight[T]) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if fs.running[key] == f {
+		delete(fs.running, key)
+	}
+}
+
+// run calls fetch. What goes wrong in the program's transport, such as a panic, is an error for those who wait.
+func (f *flight[T]) run(ctx context.Context, key object.Key, fetch fetcher[T]) {
+	f.err = fmt.Errorf("read %s: the transport called runtime.Goexit", key) // unless fetch returns
+	defer func() {
+		if value := recover(); value != nil {
+			f.err = fmt.Errorf("read %s: panic: %v\n\n%s", key, value, debug.Stack())
+		}
+	}()
+	f.body, f.err = fetch(ctx)
+	if stopped := context.Cause(ctx); f.err != nil && errors.Is(stopped, tidings.ErrStopped) {
+		f.err = fmt.Errorf("read %s: %w", key, stopped)
+	}
+}
+
+// within returns a context that also ends when the flights are stopped. Its owner calls cancel.
+func (fs *flights[T]) within(ctx context.Context) (within context.Context, cancel context.CancelFunc) {
+	within, end := context.WithCancelCause(ctx)
+	forget := context.AfterFunc(fs.life, func() { end(context.Cause(fs.life)) })
+	return within, func() {
+		forget()
+		end(nil)
+	}
 }
 
 // stop cancels the requests under way and waits until they have ended.
 func (fs *flights[T]) stop() {
 	fs.mu.Lock()
-	for _, f := range fs.running {
-		f.cancel()
-	}
+	fs.end(tidings.ErrStopped)
 	fs.mu.Unlock()
 	fs.all.Wait()
 }

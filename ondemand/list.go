@@ -105,7 +105,7 @@ func (r *Reader[T]) ReadSelected(
 ) (List[T], error) {
 	missing := 0
 	for _, m := range metadata {
-		if r.held.get(object.KeyOf(m), m, r.metadata.ResourceVersionIn(m.Namespace)) == nil {
+		if r.held.get(object.KeyOf(m), m, r.metadata) == nil {
 			missing++
 		}
 	}
@@ -119,6 +119,8 @@ func (r *Reader[T]) ReadSelected(
 // list requests all objects of a selection. What it does not return is requested one by one, so errors do not matter.
 func (r *Reader[T]) list(ctx context.Context, s Selection) map[object.Key]*body[T] {
 	listed := make(map[object.Key]*body[T])
+	ctx, cancel := r.flights.within(ctx)
+	defer cancel()
 	for _, namespace := range s.Namespaces {
 		if err := r.listIn(ctx, namespace, s, listed); err != nil {
 			r.pause.after(err)
@@ -208,7 +210,7 @@ func (r *Reader[T]) present(
 	b := listed[key]
 	if b != nil && b.fits(m) {
 		r.held.put(key, b)
-	} else if b = r.held.get(key, m, r.metadata.ResourceVersionIn(m.Namespace)); b == nil {
+	} else if b = r.held.get(key, m, r.metadata); b == nil {
 		return obj, false, nil
 	}
 	obj, err = b.open(r.codec)

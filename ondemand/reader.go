@@ -66,6 +66,7 @@ func newReader[T object.Object](newSource func(source.Scope) (*source.HTTP[T], e
 	}
 	r = &Reader[T]{metadata: metadata, scope: scope, newSource: newSource, codec: codec, opts: opts,
 		held: newCache[T](opts)}
+	r.flights.life, r.flights.end = context.WithCancelCause(context.Background())
 	if r.source, err = newSource(scope); err != nil {
 		return nil, fmt.Errorf("on demand: %w", err)
 	}
@@ -74,8 +75,8 @@ func newReader[T object.Object](newSource func(source.Scope) (*source.HTTP[T], e
 
 // Read returns the object that the metadata belongs to. Unless its body is held, it is requested. See Informer.Get.
 func (r *Reader[T]) Read(ctx context.Context, m *metav1.PartialObjectMetadata) (none T, err error) {
-	key, version := object.KeyOf(m), r.metadata.ResourceVersionIn(m.Namespace)
-	if b := r.held.get(key, m, version); b != nil {
+	key := object.KeyOf(m)
+	if b := r.held.get(key, m, r.metadata); b != nil {
 		return b.open(r.codec)
 	}
 	for {
@@ -83,10 +84,20 @@ func (r *Reader[T]) Read(ctx context.Context, m *metav1.PartialObjectMetadata) (
 		switch {
 		case err != nil:
 			return none, r.explain(key, err)
-		case b.fits(m): // else the request had been sent before this metadata was known
+		case b.fits(m):
 			return b.open(r.codec)
 		}
+		// The request had been sent before this metadata was known, or the server was restored from a backup.
+		m = r.newest(m)
 	}
+}
+
+// newest returns the object's metadata from the newest snapshot, or what is known if that has none.
+func (r *Reader[T]) newest(m *metav1.PartialObjectMetadata) *metav1.PartialObjectMetadata {
+	if current, ok := r.metadata.Get(object.KeyOf(m)); ok {
+		return current
+	}
+	return m
 }
 
 // explain names the missing permission.
@@ -98,8 +109,8 @@ func (r *Reader[T]) explain(key object.Key, err error) error {
 		r.metadata.Name(), key.Namespace, err)
 }
 
-// Stop ends the requests under way, and drops the bodies.
+// Stop ends the requests under way, and drops the bodies. Reads that would need a request fail from then on.
 func (r *Reader[T]) Stop() {
 	r.flights.stop()
-	r.held.clear()
+	r.held.close()
 }
