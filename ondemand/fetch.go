@@ -59,7 +59,9 @@ func (r *Reader[T]) fetch(ctx context.Context, m *metav1.PartialObjectMetadata) 
 }
 
 // isAhead reports whether the server has not reached the version that was asked for.
-func isAhead(err error) bool { return apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) }
+func isAhead(err error) bool {
+	return apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
+}
 
 // sleep waits, and returns the cause of ctx's end if that comes first.
 func sleep(ctx context.Context, d time.Duration) error {
