@@ -21,6 +21,8 @@ const (
 	// is busy: if all did so at once, its WatchLists and these pages would be slower still. One that is not busy
 	// answers one after the other soon enough.
 	maxHedges = 1
+	// hedgeTurn is after how long the next one may nevertheless, so that a page that does not come holds up nobody.
+	hedgeTurn = 10 * time.Second
 	// hedgeTick is how often that is looked at.
 	hedgeTick = 250 * time.Millisecond
 	// listsFasterBy is how much faster than the WatchList a list has to be to take its place: it

@@ -3,6 +3,7 @@ package reflector_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -194,6 +195,77 @@ func TestOneHedgeAtATime(t *testing.T) {
 		stop()
 		running.Wait()
 	})
+}
+
+// deaf is a source whose pages never come, not even once nobody waits for them any more, until it is released.
+type deaf struct {
+	crowd
+	released chan struct{}
+}
+
+func (d deaf) List(
+	context.Context, source.ListOptions[thing], func(thing) error,
+) (source.ListResult, error) {
+	<-d.released
+	return source.ListResult{}, context.Canceled
+}
+
+// TestAPageThatDoesNotComeDelaysNobody for long: the others of the group get their turn.
+func TestAPageThatDoesNotComeDelaysNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var peers reflector.Peers
+		var running sync.WaitGroup
+		ctx, stop := context.WithCancel(t.Context())
+		stuck := deaf{crowd{new(atomic.Int64), new(atomic.Int64)}, make(chan struct{})}
+		run := func(from source.ListerWatcher[thing], name string) *reflector.Reflector[thing] {
+			r, err := reflector.New(reflector.Options[thing]{
+				Source: from, Sink: &script{start: time.Now()}, Peers: &peers,
+				Resource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: name},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			running.Go(func() { _ = r.Run(ctx) })
+			return r
+		}
+		run(stuck, "stuck")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		healthy := run(stuck.crowd, "healthy")
+		time.Sleep(20 * time.Second)
+		synctest.Wait()
+		if healthy.Status().SyncedSince.IsZero() {
+			t.Error("a reflector waits for the page of another one")
+		}
+		stop()
+		close(stuck.released)
+		running.Wait()
+	})
+}
+
+// TestGoexitInAWatchEndsTheReflector at once, although a hedge was to begin.
+func TestGoexitInAWatchEndsTheReflector(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, err := reflector.New(reflector.Options[thing]{Source: exiting{crowd{new(atomic.Int64), new(atomic.Int64)}}, Sink: &script{start: time.Now()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		var running sync.WaitGroup
+		running.Go(func() { _ = r.Run(t.Context()) })
+		running.Wait()
+		if took := time.Since(began); took != 0 {
+			t.Errorf("it ended after %v", took)
+		}
+	})
+}
+
+// exiting is a source whose Watch ends the goroutine that calls it, as testing.T.FailNow does.
+type exiting struct{ crowd }
+
+func (exiting) Watch(context.Context, source.WatchOptions[thing]) (source.Stream[thing], error) {
+	runtime.Goexit()
+	return nil, nil
 }
 
 // TestHedgeIsNotMisledByPauses: a WatchList that has brought much goes on, even if it brings

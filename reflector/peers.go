@@ -228,8 +228,8 @@ func (p *Peers) listsFaster(group string, now time.Time) bool {
 	return now.Before(p.fasterLists[group])
 }
 
-// enterHedge waits until a reflector of a group may compare its WatchList with a list, which ends when it calls leave.
-// ok is false if ctx ends first.
+// enterHedge waits until a reflector of a group may compare its WatchList with a list. Its turn ends when it calls
+// leave, or after hedgeTurn. ok is false if ctx ends first.
 func (p *Peers) enterHedge(ctx context.Context, group string) (leave func(), ok bool) {
 	if p == nil {
 		return func() {}, true
@@ -237,7 +237,12 @@ func (p *Peers) enterHedge(ctx context.Context, group string) (leave func(), ok 
 	slots := p.hedgeSlots(group)
 	select {
 	case slots <- struct{}{}:
-		return func() { <-slots }, true
+		end := sync.OnceFunc(func() { <-slots })
+		timer := time.AfterFunc(hedgeTurn, end)
+		return func() {
+			timer.Stop()
+			end()
+		}, true
 	case <-ctx.Done():
 		return nil, false
 	}

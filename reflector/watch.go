@@ -68,8 +68,15 @@ func (r *Reflector[T]) openStream(ctx context.Context, opts source.WatchOptions[
 	w.synthetic = !opts.SendInitialEvents && isUnset(opts.ResourceVersion)
 	w.historyConfirmed.Store(r.historyConfirmed || !r.comparable())
 	r.historyConfirmed = false
+	returned := false
+	defer func() {
+		if !returned { // the source called runtime.Goexit, and what runs beside the stream has to end
+			w.watchdog.stop()
+		}
+	}()
 	var err error
-	if w.Stream, err = r.callWatch(w.ctx, opts); err != nil {
+	w.Stream, err = r.callWatch(w.ctx, opts)
+	if returned = true; err != nil {
 		err = w.explain(err)
 		w.watchdog.stop()
 		if err == errListFaster {
