@@ -10,16 +10,12 @@ import (
 	"time"
 )
 
-func startReporter() *Reporter {
-	r := NewReporter(NewThrottledLog(slog.New(slog.DiscardHandler)))
-	go r.Run()
-	return r
-}
-
 // TestReportsAreFlushed: a flush ends when everything reported before was delivered, and not earlier.
 func TestReportsAreFlushed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := startReporter()
+		var log strings.Builder
+		r := NewReporter(NewThrottledLog(slog.New(slog.NewTextHandler(&log, nil))))
+		go r.Run()
 		idle := r.flushed()
 		synctest.Wait()
 		if !Closed(idle) {
@@ -39,6 +35,9 @@ func TestReportsAreFlushed(t *testing.T) {
 		synctest.Wait()
 		if !Closed(busy) || !slices.Equal(calls, []int{1, 2}) {
 			t.Errorf("flushed %t after calls %v, want all", Closed(busy), calls)
+		}
+		if n := strings.Count(log.String(), "panicked"); n != 1 || !strings.Contains(log.String(), "panic=oh") {
+			t.Errorf("%d reports of the panic: %s", n, &log)
 		}
 		r.End()
 		if !Closed(r.flushed()) {
@@ -83,10 +82,15 @@ func TestReportsAreDroppedAndCounted(t *testing.T) {
 		release := make(chan struct{})
 		r.Report(func() { <-release })
 		synctest.Wait()
+		var full <-chan struct{}
 		for range maxReports + 7 {
-			r.Report(func() { told++ })
+			r.Report(func() {
+				if told++; Closed(full) {
+					t.Error("flushed before the last call")
+				}
+			})
 		}
-		full := r.flushed() // finds no room for its own call
+		full = r.flushed() // finds no room for its own call
 		if n := r.Dropped(); n != 7 || Closed(full) {
 			t.Errorf("%d dropped, flushed %t, want 7 and not yet", n, Closed(full))
 		}
@@ -125,4 +129,22 @@ func TestWhoAsksInTheEndIsAnswered(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestReportThatWaitsForItself, as one that stops its informer does, ends.
+func TestReportThatWaitsForItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		before := Running()
+		r := NewReporter(NewThrottledLog(slog.New(slog.DiscardHandler)))
+		go r.Run()
+		r.Report(func() {
+			all, err := Await(t.Context(), []Ending{r.Ending()})
+			if all || err != nil || Running() != before+1 {
+				t.Errorf("all %t, %v, %d run", all, err, Running()-before)
+			}
+		})
+		if r.End(); Running() != before {
+			t.Errorf("%d run after the end", Running()-before)
+		}
+	})
 }
