@@ -123,9 +123,9 @@ func TestBudgetThatCannotBeKept(t *testing.T) {
 	pods.used += 2000 // unfoldable
 	m.used.Add(2000)
 	m.Settle()
-	problem := m.problem.Load()
-	if problem == nil || *problem != "the memory budget of 1600 B does not hold the cached objects even folded: they take 2000 B: pods 2000 B" {
-		t.Fatalf("problem %v", problem)
+	const want = "the memory budget of 1600 B does not hold the cached objects even folded: they take 2000 B: pods 2000 B"
+	if problem := m.Problem(); problem != want {
+		t.Fatalf("problem %q", problem)
 	}
 	if !strings.Contains(log.String(), "the memory budget is too small") || !strings.Contains(log.String(), "pods 2000 B") {
 		t.Errorf("logged %s", log.String())
@@ -144,8 +144,8 @@ func TestBudgetThatCannotBeKept(t *testing.T) {
 	pods.used -= 600
 	m.used.Add(-600)
 	m.Settle()
-	if m.problem.Load() != nil || m.limit.Load() != 1600 {
-		t.Errorf("problem %v and limit %d once the budget can be kept", m.problem.Load(), m.limit.Load())
+	if m.Problem() != "" || m.limit.Load() != 1600 {
+		t.Errorf("problem %q and limit %d once the budget can be kept", m.Problem(), m.limit.Load())
 	}
 }
 
@@ -206,6 +206,27 @@ func TestEndedInformersTakeNothing(t *testing.T) {
 	}
 	if left := m.byOpenBytes(); len(left) != 2 || left[0] != Account(all[0]) || left[1] != Account(all[2]) {
 		t.Errorf("%d informers share the budget, want the first and the third", len(left))
+	}
+}
+
+// TestEndedInformersAreNoProblem: what is said about the budget does not name one that has ended, and does not outlive it.
+func TestEndedInformersAreNoProblem(t *testing.T) {
+	m, all := newBooks(1600, nil, "a", "b", "c")
+	for _, b := range all {
+		b.used = 1000 // unfoldable
+		m.used.Add(1000)
+	}
+	m.Settle()
+	for _, tt := range []struct {
+		ends *books
+		want string
+	}{{nil, "they take 3000 B: a 1000 B, b 1000 B, c 1000 B"}, {all[1], "they take 2000 B: a 1000 B, c 1000 B"}, {all[0], ""}} {
+		if tt.ends != nil {
+			m.Remove(tt.ends, tt.ends.used)
+		}
+		if got := m.Problem(); !strings.HasSuffix(got, tt.want) || (got == "") != (tt.want == "") {
+			t.Errorf("problem %q, want %q", got, tt.want)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,7 +23,11 @@ func TestReserveModel(t *testing.T) {
 	var r reserve
 	for range 500 {
 		bytes := rng.Int64N(64 << 20 >> rng.IntN(8))
+		before, had := slices.Clone(r.blocks), r.size
 		r.resize(bytes)
+		if kept := len(r.blocks); bytes <= had && !slices.Equal(r.blocks, before[len(before)-min(kept, len(before)):]) {
+			t.Fatalf("from %d to %d: blocks were allocated, which take room beside those given up", had, bytes)
+		}
 		var sum int64
 		for _, block := range r.blocks {
 			sum += int64(block.Cap())
@@ -80,15 +85,20 @@ func TestReserveKeepsToTheMemoryLimit(t *testing.T) {
 	if n := reservable(); n != math.MaxInt64 {
 		t.Errorf("without a limit, %d bytes", n)
 	}
+	held, freed := make([]byte, 4*room), make([]byte, 4*room) // what takes of the limit, and what does not
+	for i := 0; i < len(freed); i += 1 << 10 {
+		freed[i] = 1
+	}
+	runtime.KeepAlive(freed)
 	debug.FreeOSMemory() // what other tests leave must not be freed in between
-	mapped := math.MaxInt64 - func() int64 {
-		defer debug.SetMemoryLimit(debug.SetMemoryLimit(math.MaxInt64 - 1))
-		return 2 * reservable()
-	}()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	mapped := int64(stats.Sys - stats.HeapReleased)
 	debug.SetMemoryLimit(mapped + room)
 	if n := reservable(); n < room/4 || n > room {
 		t.Errorf("with %d bytes left, %d", room, n)
 	}
+	runtime.KeepAlive(held)
 	var r reserve
 	if r.resize(10 * room); r.size > room {
 		t.Errorf("has %d bytes where %d are left", r.size, room)
@@ -128,7 +138,31 @@ func TestForecast(t *testing.T) {
 		t.Errorf("%d bytes are reserved for nothing", f.size)
 	}
 	f = Forecast[*corev1.ConfigMap]{}
-	if f.Update(objects, forecastAfter, forecastAfter, 1e-12); float64(f.size) > forecastMost*mean*forecastAfter {
+	f.Update(objects, forecastAfter, forecastAfter, 1e-12)
+	if most := forecastMost * mean * forecastAfter; float64(f.size) > most || float64(f.size) < most/2 {
 		t.Errorf("%d bytes are reserved after %.0f were decoded", f.size, mean*forecastAfter)
 	}
+	if f.Close(); f.size != 0 || len(f.blocks) != 0 {
+		t.Errorf("%d bytes are reserved in the end", f.size)
+	}
+}
+
+// TestForecastMeasuresSeldom: a few objects, and others only when there are four times as many.
+func TestForecastMeasuresSeldom(t *testing.T) {
+	sized := func(size int) []*corev1.ConfigMap {
+		return []*corev1.ConfigMap{{Data: map[string]string{"text": strings.Repeat("x", size)}}}
+	}
+	var f Forecast[*corev1.ConfigMap]
+	f.Update(sized(10_000), forecastAfter, forecastAfter, 0.1)
+	small := f.mean
+	for n, grown := range map[int]bool{forecastAfter + 1: false, forecastFactor*forecastAfter - 1: false, forecastFactor * forecastAfter: true} {
+		next := f
+		next.reserve = reserve{}
+		next.Update(sized(20_000), n, n, 0.1)
+		if (next.mean > small) != grown {
+			t.Errorf("after %d objects: %.0f bytes an object, %.0f at first", n, next.mean, small)
+		}
+		next.Close()
+	}
+	f.Close()
 }

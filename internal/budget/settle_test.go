@@ -107,3 +107,20 @@ func TestBudgetThatFitsAgain(t *testing.T) {
 		}
 	}
 }
+
+// TestBudgetThatFitsWhilePacked is no problem from the step on with which everything fits, though there are more steps.
+func TestBudgetThatFitsWhilePacked(t *testing.T) {
+	for over, problem := range map[int64]bool{0: false, 1: true} {
+		m := New(32_000, slog.New(slog.DiscardHandler))
+		a := &steps{memory: m, left: 3}
+		m.Add(a)
+		a.grow(32_000 + 5000)
+		if m.Settle(); m.Problem() == "" || !m.repacking.Load() {
+			t.Fatal("want a problem, and more steps")
+		}
+		a.grow(32_000 + 100 + over - a.used) // a step frees 100
+		if m.Settle(); (m.Problem() != "") != problem || a.left != 1 {
+			t.Errorf("%d bytes over the budget, %d steps left: problem %q", over, a.left, m.Problem())
+		}
+	}
+}
