@@ -46,10 +46,12 @@ func withToggles(source []byte, mutants map[int]*mutant) []byte {
 		if order != 0 {
 			return order
 		}
+		// Of toggles around the same code, one that changes the operator in it too is inside the others.
+		inner := cmp.Or(cmp.Compare(len(a.of.edits), len(b.of.edits)), cmp.Compare(a.number, b.number))
 		if closes(a) == 0 {
-			return cmp.Or(cmp.Compare(b.of.start, a.of.start), cmp.Compare(b.number, a.number))
+			return cmp.Or(cmp.Compare(b.of.start, a.of.start), -inner)
 		}
-		return cmp.Or(cmp.Compare(b.of.end, a.of.end), cmp.Compare(a.number, b.number))
+		return cmp.Or(cmp.Compare(b.of.end, a.of.end), inner)
 	})
 	var out strings.Builder
 	at := 0
