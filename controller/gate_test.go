@@ -370,6 +370,36 @@ func (w fakeWrite) lasting() bool                { return true }
 func (w fakeWrite) covers(write) bool            { return false }
 func (w fakeWrite) String() string               { return "fake" }
 
+// askedFor is a write that counts how often it is looked up.
+type askedFor struct {
+	fakeWrite
+	at    *origin
+	times *int
+}
+
+func (w askedFor) from() *origin { return w.at }
+
+func (w askedFor) lookUp(context.Context) *note {
+	*w.times++
+	return nil
+}
+
+// TestLookUpsEndWithTheWait: nobody asks a server that may be down for writes that no key waits for any more.
+func TestLookUpsEndWithTheWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(12*time.Second, nil, nil, func(missedWrite) {})
+		times := 0
+		g.add(key("a"), askedFor{fakeWrite{new(bool)}, &origin{}, &times}, askedFor{fakeWrite{new(bool)}, &origin{}, &times})
+		for range 20 {
+			g.lookUp(t.Context(), key("a"))
+			time.Sleep(time.Second)
+		}
+		if times != 6 { // twice after 0, 5 and 10 seconds
+			t.Errorf("looked up %d times", times)
+		}
+	})
+}
+
 // TestLostHistoryStaysLost lets a restored server continue: the versions it assigns again belong to other writes.
 func TestLostHistoryStaysLost(t *testing.T) {
 	type step struct {

@@ -90,9 +90,9 @@ func (g *gate) takeDue(key object.Key) []write {
 	return due
 }
 
-// due returns the writes that are to be looked up now, one for each origin.
+// due returns the writes that are to be looked up now, one for each origin. There are none once waiting has ended.
 func (p *writes) due(now time.Time) (due []write) {
-	if p == nil {
+	if p == nil || !now.Before(p.until) {
 		return nil
 	}
 	for _, w := range slices.Concat(p.lasting, p.transient) {
