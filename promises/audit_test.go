@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"runtime"
@@ -21,6 +22,7 @@ import (
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/reflector"
 	"github.com/tidings/tidings/source"
+	"github.com/tidings/tidings/source/recording"
 	"github.com/tidings/tidings/tidingstest"
 )
 
@@ -327,4 +329,91 @@ func TestAuditOfOtherSources(t *testing.T) {
 			t.Errorf("got %+v", got)
 		}
 	})
+}
+
+// selective is a source that embeds one of ours and hides some of its objects.
+type selective struct {
+	*source.HTTP[*corev1.ConfigMap]
+}
+
+func hidden(cm *corev1.ConfigMap) bool { return cm.Labels["hidden"] != "" }
+
+func (s selective) List(
+	ctx context.Context, opts source.ListOptions[*corev1.ConfigMap], each func(*corev1.ConfigMap) error,
+) (source.ListResult, error) {
+	return s.HTTP.List(ctx, opts, func(cm *corev1.ConfigMap) error {
+		if hidden(cm) {
+			return nil
+		}
+		return each(cm)
+	})
+}
+
+func (s selective) Watch(
+	ctx context.Context, opts source.WatchOptions[*corev1.ConfigMap],
+) (source.Stream[*corev1.ConfigMap], error) {
+	stream, err := s.HTTP.Watch(ctx, opts)
+	return selectiveStream{stream}, err
+}
+
+type selectiveStream struct {
+	source.Stream[*corev1.ConfigMap]
+}
+
+func (s selectiveStream) Next(
+	buf []source.Event[*corev1.ConfigMap],
+) ([]source.Event[*corev1.ConfigMap], error) {
+	events, err := s.Stream.Next(nil)
+	for _, ev := range events {
+		if ev.Object == nil || !hidden(ev.Object) {
+			buf = append(buf, ev)
+		}
+	}
+	return buf, err
+}
+
+// TestAuditOfASourceThatEmbedsOurs compares with what the source lists, not with what the embedded one would.
+func TestAuditOfASourceThatEmbedsOurs(t *testing.T) {
+	recorder, err := recording.NewRecorder(io.Discard, recording.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, recorder := range map[string]*recording.Recorder{"alone": nil, "recorded": recorder} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
+				client, err := source.NewClient(server.Config())
+				if err != nil {
+					t.Fatal(err)
+				}
+				unseen := numbered(1, 0)
+				unseen.Labels = map[string]string{"hidden": "yes"}
+				server.Load(numbered(0, 0), unseen)
+				factory := tidings.NewSourceFactory(tidings.Options{
+					Audit: time.Minute, Recorder: recorder, OnError: func(err error) { t.Error(err) },
+				})
+				tidings.SetSource(factory, func(scope tidings.Scope, namespace string) (
+					source.ListerWatcher[*corev1.ConfigMap], error,
+				) {
+					http, err := source.NewHTTP[*corev1.ConfigMap](client, scope.Source(namespace))
+					return selective{http}, err
+				})
+				inf, err := tidings.Informer[*corev1.ConfigMap](factory, tidings.Scope{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := factory.Start(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(10 * time.Minute)
+				audit, n := inf.Status().Parts[0].Audit, inf.Snapshot().Len()
+				if err := factory.Shutdown(context.Background()); err != nil {
+					t.Error(err)
+				}
+				if audit.Differences != 0 || audit.Completed == 0 || n != 1 {
+					t.Errorf("%d objects, audit %+v", n, audit)
+				}
+			})
+		})
+	}
 }

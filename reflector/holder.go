@@ -10,9 +10,6 @@ import (
 
 // decodingSource are the internals of a source whose objects the holder decodes.
 type decodingSource[T object.Object] interface {
-	// Self returns the source that the internals belong to. A source that embeds it has inherited them, and is
-	// another: its own List and Watch are called.
-	Self() any
 	ListDecoded(
 		context.Context, source.ListOptions[T], intake.Decoder[T], func(intake.Received[T]) error,
 	) (source.ListResult, error)

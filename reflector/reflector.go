@@ -136,7 +136,7 @@ func New[T object.Object](opts Options[T]) (*Reflector[T], error) {
 		retry: newRetry(opts.Backoff, opts.Peers, rand.New(rand.NewPCG(opts.Seed, 0))),
 	}
 	r.internals = intake.NewInternals(reflectorInternals[T]{r})
-	if src, ok := intake.InternalsOf(opts.Source).(decodingSource[T]); ok && src.Self() == any(opts.Source) {
+	if src, ok := intake.OwnInternalsOf(opts.Source).(decodingSource[T]); ok {
 		r.decoding = src
 	}
 	r.inbox.arrived = r.eventArrived

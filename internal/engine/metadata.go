@@ -22,7 +22,7 @@ type metadataLister interface {
 func listMetadata[T object.Object](
 	ctx context.Context, src source.ListerWatcher[T], opts source.ListOptions[T], each func(metav1.Object) error,
 ) (source.ListResult, error) {
-	lister, ok := intake.InternalsOf(src).(metadataLister)
+	lister, ok := intake.OwnInternalsOf(src).(metadataLister)
 	if !ok {
 		opts.Skip = func(*source.ObjectError) {}
 		return src.List(ctx, opts, func(o T) error { return each(o) })

@@ -25,6 +25,16 @@ func InternalsOf(v any) any {
 	return v
 }
 
+// OwnInternalsOf is InternalsOf, but it returns v itself if v has inherited the Internals of one that it embeds: what v
+// does may differ. That is known of Internals with a method Self() any, which returns what they belong to.
+func OwnInternalsOf(v any) any {
+	internals := InternalsOf(v)
+	if of, ok := internals.(interface{ Self() any }); ok && of.Self() != v {
+		return v
+	}
+	return internals
+}
+
 // SharedParts are the Internals of a source that concern parts which objects have in common. It passes them on from
 // the source that it wraps, if that has them.
 type SharedParts struct{ Of any }

@@ -85,7 +85,7 @@ func (s *recordedSource[T]) ListMetadata(
 			func(*metav1.PartialObjectMetadata) error,
 		) (source.ListResult, error)
 	}
-	if of, ok := intake.InternalsOf(s.ListerWatcher).(metadataLister); ok {
+	if of, ok := intake.OwnInternalsOf(s.ListerWatcher).(metadataLister); ok {
 		return of.ListMetadata(ctx, opts, each)
 	}
 	plain := source.ListOptions[T]{
