@@ -75,10 +75,12 @@ type buffer struct {
 // Body passes on the body of an answer, and reads it on the way.
 type Body struct {
 	body     io.ReadCloser
-	buffer   *buffer // nil once the answer is known
 	receiver Receiver
 	media    string
-	tried    bool
+
+	mu     sync.Mutex // not held while the body is read
+	buffer *buffer    // nil once the answer is known
+	tried  bool
 }
 
 // Receiver gets what an answer says.
@@ -88,7 +90,8 @@ type Receiver interface {
 	Finished(*Answer)
 }
 
-// Init makes the body read like the given one, which has this content type. A Body is not safe for concurrent use.
+// Init makes the body read like the given one, which has this content type. As with any body of net/http, Close may be
+// called while Read runs.
 func (b *Body) Init(body io.ReadCloser, contentType string, r Receiver) {
 	*b = Body{body: body, buffer: buffers.Get().(*buffer), receiver: r, media: contentType}
 }
@@ -96,6 +99,8 @@ func (b *Body) Init(body io.ReadCloser, contentType string, r Receiver) {
 // Read reads from the body.
 func (b *Body) Read(p []byte) (int, error) {
 	n, err := b.body.Read(p)
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.buffer != nil {
 		b.take(p[:n], err)
 	}
@@ -104,12 +109,15 @@ func (b *Body) Read(p []byte) (int, error) {
 
 // Close closes the body.
 func (b *Body) Close() error {
+	b.mu.Lock()
 	if b.buffer != nil {
 		b.finish(Parse(b.media, b.buffer.data))
 	}
+	b.mu.Unlock()
 	return b.body.Close()
 }
 
+// take looks at what was read. The caller holds mu.
 func (b *Body) take(data []byte, err error) {
 	held := b.buffer
 	held.data = append(held.data, data[:min(len(data), maxHeld-len(held.data))]...)
@@ -127,6 +135,7 @@ func (b *Body) take(data []byte, err error) {
 	}
 }
 
+// finish passes on the answer. The caller holds mu.
 func (b *Body) finish(a Answer) {
 	held := b.buffer
 	b.buffer = nil

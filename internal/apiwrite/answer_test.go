@@ -9,6 +9,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 
@@ -344,6 +346,32 @@ func TestCloseBeforeTheEnd(t *testing.T) {
 		body.Close()
 		if calls != 1 {
 			t.Errorf("after %d bytes: %d calls", read, calls)
+		}
+	}
+}
+
+// TestCloseWhileReading closes bodies on another goroutine, as one does to end a read.
+func TestCloseWhileReading(t *testing.T) {
+	data, err := json.Marshal(randomPod(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 200 {
+		var calls atomic.Int64
+		var body Body
+		body.Init(io.NopCloser(iotest.OneByteReader(bytes.NewReader(data))), "application/json",
+			receiver(func(*Answer) { calls.Add(1) }))
+		reading := make(chan struct{})
+		var closing sync.WaitGroup
+		closing.Go(func() {
+			<-reading
+			body.Close()
+		})
+		close(reading)
+		_, _ = io.Copy(io.Discard, &body)
+		closing.Wait()
+		if n := calls.Load(); n != 1 {
+			t.Fatalf("%d calls", n)
 		}
 	}
 }
