@@ -22,6 +22,7 @@ func samplePod() *corev1.Pod {
 
 func TestFingerprintSeesEveryWrite(t *testing.T) {
 	for name, write := range map[string]func(p *corev1.Pod){
+		"another string":  func(p *corev1.Pod) { p.Spec.Containers[0].Name = "d" },
 		"a string":        func(p *corev1.Pod) { p.Spec.NodeName = "n" },
 		"a map's value":   func(p *corev1.Pod) { p.Labels["a"] = "2" },
 		"a map's new key": func(p *corev1.Pod) { p.Labels["d"] = "" },
@@ -79,6 +80,17 @@ func TestFingerprintOfCaches(t *testing.T) {
 	if Fingerprint(object) == before {
 		t.Error("a write was not seen")
 	}
+	lazy := &struct {
+		cache string
+		Name  string
+	}{"", "a"}
+	before = Fingerprint(lazy)
+	if lazy.cache = "cached"; Fingerprint(lazy) != before {
+		t.Error("a cache in the first field counts")
+	}
+	if Fingerprint(&struct{}{}) != Fingerprint(&struct{}{}) {
+		t.Error("nothing is something else")
+	}
 }
 
 func TestFingerprintOfWhatRefersToItself(t *testing.T) {
@@ -113,17 +125,29 @@ func BenchmarkFingerprint(b *testing.B) {
 
 // TestFingerprintOfOtherKinds: users' types may have unsigned numbers, and kinds without a fingerprint.
 func TestFingerprintOfOtherKinds(t *testing.T) {
+	type named struct {
+		Name  string
+		Count int
+	}
 	type other struct {
 		Small uint8
 		Large uint64
 		Call  func()
 		Array [2]bool
+		Named map[string]named
 	}
 	base := other{Small: 1, Large: 2}
 	for name, o := range map[string]other{"small": {Small: 2, Large: 2}, "large": {Small: 1, Large: 3}, "array": {Small: 1, Large: 2, Array: [2]bool{false, true}}} {
 		if Fingerprint(&o) == Fingerprint(&base) {
 			t.Errorf("%s: a write was not seen", name)
 		}
+	}
+	values := map[string]uint64{}
+	for name, v := range map[string]named{"a": {"a", 1}, "b": {"b", 1}, "two": {"a", 2}} { // has no address
+		values[name] = Fingerprint(&other{Named: map[string]named{"x": v}})
+	}
+	if values["a"] == values["b"] || values["a"] == values["two"] {
+		t.Errorf("a write to a map's value was not seen: %x", values)
 	}
 	called := base
 	called.Call = func() {}

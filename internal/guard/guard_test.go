@@ -79,7 +79,13 @@ func TestGuardChecksEverySampleOnce(t *testing.T) {
 			t.Fatalf("%d reports after %d samples, want %d", len(found), i+1, want)
 		}
 	}
+	if g.Held() != Kept {
+		t.Errorf("%d objects are held, want %d", g.Held(), Kept)
+	}
 	g.CheckAll()
+	if g.Held() != 0 {
+		t.Errorf("%d objects are held in the end", g.Held())
+	}
 	g.CheckAll() // finds nothing more
 	if len(found) != remembered {
 		t.Fatalf("%d reports, want %d", len(found), remembered)
@@ -92,7 +98,7 @@ func TestGuardChecksEverySampleOnce(t *testing.T) {
 	for i := range Kept + 1 { // it starts over
 		g.Keep(namedSettings(i), EveryChange)
 	}
-	if len(found) != remembered || len(g.kept) != Kept {
+	if len(found) != remembered || len(g.kept) != Kept || g.kept[0].obj.GetName() != fmt.Sprint(Kept) {
 		t.Errorf("%d reports and %d samples after the end, want %d and %d", len(found), len(g.kept), remembered, Kept)
 	}
 }
@@ -148,6 +154,36 @@ func TestGuardSamples(t *testing.T) {
 	if off.Sampled(1) || off.Held() != 0 {
 		t.Error("a guard that is off looks")
 	}
+	off.Arriving(object.Key{Name: "0"}, namedSettings(0))
+	off.Listed(all(3), 3)
+	off.Changing(object.Key{Name: "0"})
+	off.Forget()
+	off.Visit()
+	off.CheckAll()
+}
+
+// TestGuardWatchesADelivery, and blames the handler for what happened meanwhile, to one object once.
+func TestGuardWatchesADelivery(t *testing.T) {
+	var found []Finding
+	c := newCache(&found)
+	o, other := c.change(1), namedSettings(2)
+	for _, kept := range []settings{o, other} {
+		c.sampler.Keep(kept, EveryChange)
+	}
+	if c.sampler.Watch(o, object.KeyOf(o))("harmless"); len(found) != 0 {
+		t.Errorf("found %v, and nobody wrote", found)
+	}
+	check := c.sampler.Watch(o, object.KeyOf(o))
+	write(o)
+	write(other)
+	check("guilty")
+	if want := (Finding{Key: object.Key{Name: "1"}, Handler: "guilty"}); len(found) != 1 || found[0] != want {
+		t.Errorf("found %v, want %v", found, want)
+	}
+	c.sampler.CheckAll()
+	if want := (Finding{Key: object.Key{Name: "2"}}); len(found) != 2 || found[1] != want {
+		t.Errorf("found %v, want the second to be %v", found, want)
+	}
 }
 
 // TestEveryWriteToASmallCacheIsFound, be it written to once or after each change.
@@ -187,10 +223,11 @@ func TestLooksPerObject(t *testing.T) {
 		for _, size := range []int{1, 10, Prints} {
 			c := newCache(new([]Finding))
 			c.list(size)
-			looks := 0
+			looks, at := 0, map[object.Key]int{}
 			current := c.sampler.current
 			c.sampler.current = func(key object.Key) (object.Object, bool) {
 				looks++
+				at[key]++
 				return current(key)
 			}
 			const rounds = 10
@@ -200,6 +237,11 @@ func TestLooksPerObject(t *testing.T) {
 			}
 			if want := rounds * max(size, few); looks < want-1 || looks > want+1 {
 				t.Errorf("%d looks at %d objects, want %d", looks, size, want)
+			}
+			for key, n := range at {
+				if n < looks/size || n > looks/size+1 {
+					t.Errorf("%d of %d looks at %d objects are at %s", n, looks, size, key)
+				}
 			}
 		}
 	})

@@ -217,7 +217,7 @@ func (s *Sampler) nextKey() (key object.Key, ok bool) {
 	defer s.mu.Unlock()
 	p := &s.prints
 	if len(p.order) == 0 {
-		return key, false
+		return object.Key{}, false
 	}
 	p.hand = (p.hand + 1) % len(p.order)
 	return p.order[p.hand], true
