@@ -21,8 +21,13 @@ func named(name, version string) thing {
 // TestGatheringForgets removed objects.
 func TestGatheringForgets(t *testing.T) {
 	g := NewGathering[thing](4)
-	for _, name := range strings.Split("abcd", "") {
-		g.Add(Received[thing]{Object: named(name, "1")})
+	for _, name := range strings.Split("abxd", "") {
+		if !g.Add(Received[thing]{Object: named(name, "1")}) {
+			t.Errorf("%s is left out", name)
+		}
+	}
+	if !g.Set(2, Received[thing]{Object: named("c", "1")}) {
+		t.Error("c is left out")
 	}
 	names := func() (names string) {
 		for key := range g.Collection().All() {
@@ -133,6 +138,16 @@ func TestHolderAsSink(t *testing.T) {
 		t.Errorf("the holder is not found in the sink made of it: %+v", found)
 	}
 	o := named("a", "5")
+	if held, ok := sink.Held(object.KeyOf(o)); ok || held != nil {
+		t.Errorf("a sink without an answer has %v", held)
+	}
+	previous := func(key object.Key) (thing, bool) { return o, key.Name == "a" }
+	if held, ok := HolderOf[thing](&told, previous).Held(object.KeyOf(o)); !ok || held != o {
+		t.Errorf("has %v, %t", held, ok)
+	}
+	if sink.Add(nil, "5"); told.added != nil || told.version != "5" {
+		t.Errorf("told of %+v at %s, want nothing at 5", told.added, told.version)
+	}
 	sink.Add([]object.Delta[thing]{{Type: object.Added, Key: object.KeyOf(o), Object: o}}, "6")
 	if len(told.added) != 1 || told.added[0].Object != o || told.added[0].Type != object.Added || told.version != "6" {
 		t.Errorf("told of %+v at %s", told.added, told.version)
