@@ -246,7 +246,8 @@ func TestAPageThatDoesNotComeDelaysNobody(t *testing.T) {
 // TestGoexitInAWatchEndsTheReflector at once, although a hedge was to begin.
 func TestGoexitInAWatchEndsTheReflector(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, err := reflector.New(reflector.Options[thing]{Source: exiting{crowd{new(atomic.Int64), new(atomic.Int64)}}, Sink: &script{start: time.Now()}})
+		from := exiting{crowd{new(atomic.Int64), new(atomic.Int64)}}
+		r, err := reflector.New(reflector.Options[thing]{Source: from, Sink: &script{start: time.Now()}})
 		if err != nil {
 			t.Fatal(err)
 		}
