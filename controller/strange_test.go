@@ -47,7 +47,9 @@ func TestStrangeClients(t *testing.T) {
 			}
 			all.Wait()
 		}},
-		"the context ends before the answer": {objects: a, seen: showsTruth, lookups: 1, act: func(ctx context.Context, w *mapWorld) {
+		"the context ends before the answer": {objects: a, seen: showsTruth, lookups: 1, act: func(
+			ctx context.Context, w *mapWorld,
+		) {
 			ctx, cancel := context.WithCancel(ctx)
 			config := rest.CopyConfig(w.server.Config())
 			config.Wrap(func(next http.RoundTripper) http.RoundTripper {
