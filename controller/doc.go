@@ -58,9 +58,9 @@
 //  3. Read your writes: a key is not reconciled while a cache lacks a write that an earlier
 //     reconcile of the key made through a transport of [TrackWrites], or reported with [Wrote] or
 //     [Deleted]. This never delays a key longer than [Options].MaxGateWait, nor for a write that a
-//     restored server has lost, once the cache or a look-up after five seconds shows that. It only
-//     covers writes of this process: after a change of leader, the last writes of the previous one
-//     may be missing.
+//     restored server has lost, once the cache shows that, or three look-ups from five seconds on
+//     do. It only covers writes of this process: after a change of leader, the last writes of the
+//     previous one may be missing.
 //  4. Changes take precedence over mere rechecks: the initial list and resyncs have low
 //     priority, and keep it on retries and with RequeueAfter. Namespaces take turns.
 //  5. A failed key is retried with increasing delays; after a [Terminal] error it is not, until

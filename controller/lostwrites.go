@@ -68,10 +68,28 @@ func (g *gate) noted(all []write, n *note) []write {
 func (g *gate) lookUp(ctx context.Context, key object.Key) {
 	for _, w := range g.takeDue(key) {
 		g.lookups.Add(1)
-		if n := w.lookUp(ctx); n != nil {
+		if n := w.lookUp(ctx); g.settles(w, n) {
 			g.replace(key, w.from(), g.noted(nil, n)...)
 		}
 	}
+}
+
+// settles reports whether the result of a look-up is to be waited for instead of the write. It takes several in a row
+// to contradict what the server has confirmed: one may have come from a replica that is behind.
+func (g *gate) settles(w write, n *note) bool {
+	if _, lost := w.(*lostOutcome); lost {
+		return n != nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	o := w.from()
+	if n == nil {
+		o.undone = 0
+		return false
+	}
+	o.undone++
+	o.next = time.Now().Add(lookupEvery)
+	return o.undone >= undoneTimes
 }
 
 // takeDue returns the key's writes that are to be looked up now. The others wait for their turn.

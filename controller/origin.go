@@ -21,8 +21,10 @@ type origin struct {
 	transport http.RoundTripper
 	// name is that of the written object; "" if it is not known, or if there are several.
 	name string
-	// next is when to look it up next. It is guarded by the gate's lock once a write of the origin is in the gate.
-	next time.Time
+	// next is when to look it up next, and undone how many look-ups in a row have shown that the write was undone.
+	// The gate's lock guards both once a write of the origin is in the gate.
+	next   time.Time
+	undone int
 }
 
 const (
@@ -32,6 +34,8 @@ const (
 	// lookupAfter is how long a cache may not have seen a write before the write is looked up although the server
 	// has confirmed it: a restore of the server may have undone it, and then the cache will never see it.
 	lookupAfter = 5 * time.Second
+	// undoneTimes is how many look-ups in a row have to show that.
+	undoneTimes = 3
 	// maxLookup is how much of the answer to a look-up is read. An object is at most half as large.
 	maxLookup = 3 << 20
 )
@@ -42,7 +46,7 @@ func (o *origin) from() *origin { return o }
 // again returns the origin of what was found by a look-up.
 func (o *origin) again() *origin {
 	again := *o
-	again.next = time.Now().Add(lookupAfter)
+	again.next, again.undone = time.Now().Add(lookupAfter), 0
 	return &again
 }
 

@@ -38,7 +38,7 @@ func runUndone[T tidings.Object](t *testing.T, tests map[string]lateTest[T]) {
 				w := newLateWorld(t, test.scope, test.objects, test.act)
 				waited := w.twice()
 				st := w.controller.Stats()
-				if absent(w) || waited > 7*time.Second || st.GateTimeouts != 0 || st.GateLookups == 0 {
+				if absent(w) || waited > 8*time.Second || st.GateTimeouts != 0 || st.GateLookups != 3 {
 					t.Errorf("waited for %v; %d timeouts, %d look-ups; the object is missing: %v",
 						waited, st.GateTimeouts, st.GateLookups, absent(w))
 				}
