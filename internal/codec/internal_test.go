@@ -4,11 +4,14 @@ import (
 	"errors"
 	"math"
 	"reflect"
+	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tidings/tidings/internal/wire"
+	"github.com/tidings/tidings/internal/wire/wiretest"
 	"github.com/tidings/tidings/object"
 )
 
@@ -108,5 +111,104 @@ func TestNumbersThatJSONLacks(t *testing.T) {
 		if data, err := appendFloat([]byte("x"), f); err != nil || string(data) != "x"+want {
 			t.Errorf("%v: %s, %v", f, data, err)
 		}
+	}
+}
+
+// TestMemoryOfSingleDecoders is an eighth of the codec's, within bounds.
+func TestMemoryOfSingleDecoders(t *testing.T) {
+	for maxShared, want := range map[int]int{0: 256 << 10, 1: 32 << 10, 1 << 20: 128 << 10, 16 << 20: 256 << 10} {
+		if got := maxSharedSingle(maxShared); got != want {
+			t.Errorf("of %d bytes, %d, want %d", maxShared, got, want)
+		}
+	}
+}
+
+// TestDecodersOfSingleObjects: two at a time have a decoder each, and what they remember counts.
+func TestDecodersOfSingleObjects(t *testing.T) {
+	c, err := New[*corev1.Pod](0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := c.idle
+	a, b := c.getDecoder(), c.getDecoder()
+	if a != first || a == b || b == nil {
+		t.Error("two decode with the same decoder, or the one at hand is not used")
+	}
+	c.putDecoder(a)
+	unused := c.SharedBytes()
+	for _, p := range wiretest.Pods(100, 1) {
+		data, err := c.Append(nil, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.DecodeAlone(data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if alone := c.idle.Stats(); c.SharedBytes() < unused+int64(alone.TableBytes+alone.PlanBytes)/2 || alone.PlanBytes == 0 {
+		t.Errorf("%d bytes before, %d after, of which a decoder has %+v", unused, c.SharedBytes(), alone)
+	}
+}
+
+// TestJSONHasNoPatches: who asks for them gets an error.
+func TestJSONHasNoPatches(t *testing.T) {
+	c, err := New[*wiretest.Widget](0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := wiretest.Widget{}
+	data, err := c.Append(nil, &w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := c.Diff(nil, data, data, 100); ok {
+		t.Error("there is a patch")
+	}
+	_, err1 := c.DecodeBase(data)
+	_, err2 := c.DecodePatch(&w, data)
+	_, err3 := c.DecodeNextPatch(&w, data, &w, data)
+	for _, err := range []error{err1, err2, err3} {
+		if err == nil || !strings.Contains(err.Error(), "does not support patches") {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
+// failing is a type that cannot be encoded.
+type failing struct{ wiretest.Widget }
+
+var errFailing = errors.New("no JSON")
+
+func (*failing) MarshalJSON() ([]byte, error) { return nil, errFailing }
+
+func TestErrorsOfTheTypeAreTold(t *testing.T) {
+	c, err := New[*failing](0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := c.Append([]byte("before"), &failing{}); !errors.Is(err, errFailing) || string(out) != "before" {
+		t.Errorf("%q, %v", out, err)
+	}
+}
+
+// TestRecursiveTypes are checked at every depth.
+func TestRecursiveTypes(t *testing.T) {
+	type node struct {
+		Next *node    `protobuf:"bytes,1,opt,name=next"`
+		List []string `protobuf:"bytes,2,rep,name=list"`
+	}
+	type plain struct {
+		Next *plain `protobuf:"bytes,1,opt,name=next"`
+	}
+	keeps := losslessChecks{}.forType(reflect.TypeFor[node]())
+	for want, o := range map[bool]*node{
+		true: {Next: &node{Next: &node{List: []string{"x"}}}}, false: {Next: &node{Next: &node{List: []string{}}}},
+	} {
+		if got := keeps(reflect.ValueOf(o).Elem()); got != want {
+			t.Errorf("kept is %t, want %t", got, want)
+		}
+	}
+	if keeps := (losslessChecks{}).forType(reflect.TypeFor[plain]()); keeps != nil && !keeps(reflect.ValueOf(&plain{&plain{}}).Elem()) {
+		t.Error("what loses nothing is not kept")
 	}
 }

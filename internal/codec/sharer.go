@@ -162,12 +162,6 @@ func (of *typeSharer[T]) share(buf []byte, obj, previous T) (shared T, used []by
 	if err != nil {
 		return shared, buf, err
 	}
-	kind, body, err := of.codec.cut(buf)
-	if err != nil {
-		return shared, buf, err
-	}
-	if shared, err = of.decoder.Decode(body, previous); err == nil {
-		setTypeMeta(shared, kind)
-	}
+	shared, err = of.decoder.Decode(buf, previous)
 	return shared, buf, err
 }

@@ -119,13 +119,16 @@ func TestSharerOfOtherTypes(t *testing.T) {
 	pod := wiretest.Pods(1, 1)[0]
 	pod.APIVersion, pod.Kind = "v1", "Pod"
 	meta := &metav1.PartialObjectMetadata{TypeMeta: pod.TypeMeta, ObjectMeta: pod.ObjectMeta}
-	for _, o := range []object.Object{pod, meta, pod} {
+	for _, o := range []object.Object{pod, meta, pod, widget("a", "b")} {
 		if got := s.Share(o, own); !equalWithNil(got, o) || got == o {
 			t.Errorf("got another %T than what was passed, or itself", o)
 		}
 	}
 	if s.SharedBytes() == 0 {
 		t.Error("it remembers nothing")
+	}
+	if got := s.Share(pod, nil); !equalWithNil(got, pod) {
+		t.Error("got another pod than what was passed")
 	}
 }
 
