@@ -75,8 +75,9 @@ programs: ## programs of other people on client-go and on our packages, into ups
 	cd upstream && $(GO) run ./cmd/programs $(PROGRAMS)
 
 MUTANTS ?= 40
-mutants: ## breaks the core in MUTANTS small ways a package and fails if the tests notice less than 95% of them; takes half an hour or so
-	@for pkg in deltafifo object reflector source internal/store workqueue internal/wire/proto internal/wire/json internal/apiwrite ondemand; do \
+mutants: ## breaks the core in MUTANTS small ways a package and fails if the tests notice less than 95% of them; takes the better part of an hour
+	@for pkg in deltafifo object reflector source internal/store workqueue internal/wire/proto internal/wire/json internal/apiwrite ondemand \
+	    internal/budget internal/guard internal/usercode internal/codec internal/intake; do \
 	  $(GO) run ./internal/mutants -n $(MUTANTS) ./$$pkg || failed=1; done; \
 	$(GO) run ./internal/mutants -n $(MUTANTS) -tests "./internal/tree ./internal/store" ./internal/tree || failed=1; \
 	$(GO) run ./internal/mutants -n $(MUTANTS) -tests "./promises ./internal/engine" ./internal/engine || failed=1; \

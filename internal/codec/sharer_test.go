@@ -140,6 +140,9 @@ func TestSharerReportsStrayWrites(t *testing.T) {
 	for i := range 100 {
 		shared = append(shared, s.Share(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i), Labels: map[string]string{"app": "same"}}}, nil))
 	}
+	if s.SharedBytes() == 0 {
+		t.Error("it remembers nothing")
+	}
 	shared[90].Labels["app"] = "written"
 	s.Recheck()
 	got := s.Share(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "new", Labels: map[string]string{"app": "same"}}}, nil)
