@@ -88,8 +88,8 @@ func TestFingerprintOfCaches(t *testing.T) {
 	if lazy.cache = "cached"; Fingerprint(lazy) != before {
 		t.Error("a cache in the first field counts")
 	}
-	if Fingerprint(&struct{}{}) != Fingerprint(&struct{}{}) {
-		t.Error("nothing is something else")
+	if Fingerprint(&struct{}{}) == 0 {
+		t.Error("nothing is too much")
 	}
 }
 
