@@ -50,6 +50,14 @@ func (n *note) key() object.Key {
 	return object.Key{Namespace: n.object.Namespace, Name: n.object.Name}
 }
 
+// heldBefore returns the uid of the object that the cache of a source held before the request; "" if none is known.
+func (n *note) heldBefore(i int) types.UID {
+	if i < len(n.before) {
+		return n.before[i]
+	}
+	return ""
+}
+
 // sameResource reports whether a cache with this name may hold the resource's objects.
 func sameResource(cache string, r schema.GroupResource) bool {
 	name, group, _ := strings.Cut(cache, ".")
@@ -93,7 +101,7 @@ func (w *watch[T]) noted(n *note, i int) write {
 	case unknown: // but for the version of the collection after it
 		return w.at(n)
 	case evicted:
-		if uid := w.heldUID(n.key()); uid != "" {
+		if uid := cmp.Or(n.heldBefore(i), w.heldUID(n.key())); uid != "" {
 			return &removal[T]{history: historyOf(w.cache, n.key()), origin: n.origin, uid: uid}
 		}
 	case collection:
@@ -118,11 +126,8 @@ func (w *watch[T]) removedNote(n *note, i int) write {
 		history: historyOf(w.cache, n.key()), origin: n.origin,
 		uid: n.object.UID, gone: true, version: n.object.ResourceVersion,
 	}
-	if r.uid == "" && i < len(n.before) {
-		r.uid = n.before[i]
-	}
 	if r.uid == "" {
-		r.uid = w.heldUID(r.key)
+		r.uid = cmp.Or(n.heldBefore(i), w.heldUID(r.key))
 	}
 	if covers, _ := w.covers(&n.object); covers {
 		r.since = cmp.Or(n.version, r.version)

@@ -81,6 +81,7 @@ func (o *origin) ask(ctx context.Context, name string) (a apiwrite.Answer, err e
 	}
 	request.Header = o.header.Clone()
 	request.Header.Del("Content-Type")
+	request.Header.Del("Accept-Encoding") // then it is the transport that decompresses
 	form := "PartialObjectMetadata"
 	if name == "" {
 		form = "PartialObjectMetadataList"

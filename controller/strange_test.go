@@ -1,14 +1,18 @@
 package controller_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"io"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -16,6 +20,26 @@ import (
 	"github.com/tidings/tidings"
 	"github.com/tidings/tidings/controller"
 )
+
+// compressing compresses answers for those who ask for that themselves, as API servers do if they are large.
+type compressing struct{ next http.RoundTripper }
+
+func (c compressing) RoundTrip(r *http.Request) (*http.Response, error) {
+	asked := r.Header.Get("Accept-Encoding") == "gzip"
+	response, err := c.next.RoundTrip(r)
+	if err != nil || !asked || response.StatusCode != http.StatusOK {
+		return response, err
+	}
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	_, _ = io.Copy(w, response.Body)
+	_ = w.Close()
+	_ = response.Body.Close()
+	response.Body, response.ContentLength = io.NopCloser(&packed), int64(packed.Len())
+	response.Header.Set("Content-Encoding", "gzip")
+	response.Header.Del("Content-Length")
+	return response, nil
+}
 
 const patchedMap = `{"data":{"a":"2"}}`
 
@@ -36,6 +60,17 @@ func TestStrangeClients(t *testing.T) {
 			client := must(rest.HTTPClientFor(w.config))
 			_ = must(client.Do(patchRequest(ctx, w))).Body.Close()
 		}},
+		"it asks for compression": {objects: a, seen: showsTruth, lookups: 1, act: func(ctx context.Context, w *mapWorld) {
+			config := w.server.Config()
+			config.Wrap(func(next http.RoundTripper) http.RoundTripper { return compressing{next} })
+			config.Wrap(controller.TrackWrites)
+			client := must(rest.HTTPClientFor(config))
+			r := patchRequest(ctx, w)
+			r.Header.Set("Accept-Encoding", "gzip")
+			response := must(client.Do(r))
+			_, _ = io.Copy(io.Discard, response.Body)
+			_ = response.Body.Close()
+		}},
 		"several goroutines": {objects: a, seen: showsTruth, act: func(ctx context.Context, w *mapWorld) {
 			var all sync.WaitGroup
 			for _, name := range strings.Split("bcdefghij", "") {
@@ -47,9 +82,7 @@ func TestStrangeClients(t *testing.T) {
 			}
 			all.Wait()
 		}},
-		"the context ends before the answer": {objects: a, seen: showsTruth, lookups: 1, act: func(
-			ctx context.Context, w *mapWorld,
-		) {
+		"the context ends before the answer": {objects: a, seen: showsTruth, lookups: 1, act: func(ctx context.Context, w *mapWorld) {
 			ctx, cancel := context.WithCancel(ctx)
 			config := rest.CopyConfig(w.server.Config())
 			config.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -91,4 +124,56 @@ func TestStrangeClients(t *testing.T) {
 			_ = response.Body.Close()
 		}},
 	})
+}
+
+// failing is a body that cannot be read.
+type failing struct{ closed bool }
+
+func (*failing) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+func (f *failing) Close() error {
+	f.closed = true
+	return nil
+}
+
+// TestBodyThatFails: the body is closed whatever happens, as net/http promises.
+func TestBodyThatFails(t *testing.T) {
+	body := new(failing)
+	r := must(http.NewRequestWithContext(trackingContext(t.Context()), http.MethodDelete,
+		"http://s/api/v1/namespaces/default/configmaps/a", body))
+	tracked := controller.TrackWrites(roundTripper(func(*http.Request) (*http.Response, error) {
+		t.Error("it was sent")
+		return nil, io.ErrUnexpectedEOF
+	}))
+	if _, err := tracked.RoundTrip(r); err == nil || !body.closed {
+		t.Errorf("error %v, closed %v", err, body.closed)
+	}
+}
+
+// TestEvictedAndMadeAnew: the successor of an evicted pod, which the cache has by the time of the answer, is not waited
+// for.
+func TestEvictedAndMadeAnew(t *testing.T) {
+	runLate(t, map[string]lateTest[*corev1.Pod]{"": {
+		objects: []tidings.Object{latePod("a")},
+		seen:    func(w *lateWorld[*corev1.Pod]) bool { return !absent(w) },
+		noWait:  true,
+		act: func(ctx context.Context, w *lateWorld[*corev1.Pod]) {
+			config := rest.CopyConfig(w.server.Config())
+			config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+				return roundTripper(func(r *http.Request) (*http.Response, error) {
+					response, err := next.RoundTrip(r)
+					w.server.Create(latePod("a"))
+					time.Sleep(2 * late)
+					return response, err
+				})
+			})
+			config.Wrap(controller.TrackWrites)
+			now := int64(0)
+			eviction := &policyv1.Eviction{
+				ObjectMeta:    metav1.ObjectMeta{Name: "a", Namespace: "default"},
+				DeleteOptions: &metav1.DeleteOptions{GracePeriodSeconds: &now},
+			}
+			must(0, kubernetes.NewForConfigOrDie(config).CoreV1().Pods("default").EvictV1(ctx, eviction))
+		},
+	}})
 }

@@ -59,6 +59,7 @@ func (t *writeTracker) RoundTrip(r *http.Request) (*http.Response, error) {
 	if request.Method == http.MethodDelete || request.IsEviction() {
 		var err error
 		if r, n.options, err = apiwrite.ReadOptions(r); err != nil {
+			_ = r.Body.Close() // as every transport does
 			return nil, err
 		}
 		if n.options.DryRun {
