@@ -355,10 +355,13 @@ func (is *informers) reader(
 ) (*bodyReader, *informer, error) {
 	inf := is.metadata(kind, namespace)
 	if inf == nil { // it has been removed since the object was found
-		return nil, nil, fmt.Errorf("tidings: the informer of %s has been removed", kind.Kind)
+		return nil, nil, removedError(kind)
 	}
 	inf.readersMu.Lock()
 	defer inf.readersMu.Unlock()
+	if isClosed(inf.removed) { // nobody would stop a reader that is made now
+		return nil, nil, removedError(kind)
+	}
 	goType := reflect.TypeOf(example)
 	if reader := inf.readers[goType]; reader != nil {
 		return reader, inf, nil
@@ -373,6 +376,10 @@ func (is *informers) reader(
 	}
 	inf.readers[goType] = reader
 	return reader, inf, nil
+}
+
+func removedError(kind schema.GroupVersionKind) error {
+	return fmt.Errorf("tidings: the informer of %s has been removed", kind.Kind)
 }
 
 // stopReaders ends the requests for bodies, and drops the bodies.
