@@ -2,6 +2,7 @@
 //
 //	go run ./internal/mutants -n 40 ./deltafifo        # 40 random mutants of deltafifo, against its own tests
 //	go run ./internal/mutants -tests . ./internal/engine
+//	go run ./internal/mutants -C controllerruntime -files 'views\.go' -run View . # a part of a nested module
 //
 // The source tree is not changed: mutated files replace the originals through the go command's
 // -overlay flag. Most mutants are compiled together, each with a switch, and a mutant that is
@@ -18,21 +19,29 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
+	"regexp"
+	"slices"
 	"time"
 )
 
 // options select what is mutated, and the required detection rate.
 type options struct {
-	pkg, tests string
-	n          int
-	seed       uint64
-	timeout    time.Duration
-	least      float64
-	workers    int
+	pkg, tests   string
+	files, named string // regular expressions: which places are broken, and which tests should notice
+	n            int
+	seed         uint64
+	timeout      time.Duration
+	least        float64
+	workers      int
 }
 
 func main() {
 	var o options
+	dir := flag.String("C", ".", "folder to work in, such as that of a nested module")
+	flag.StringVar(&o.files, "files", "",
+		"regular expression: breaks only what is in matching \"path/file.go: func name\"; empty means all")
+	flag.StringVar(&o.named, "run", "",
+		"regular expression: only tests with matching names should notice; empty means all")
 	flag.StringVar(&o.tests, "tests", "", "package patterns whose tests should notice, separated by spaces; empty means the package's own")
 	flag.IntVar(&o.n, "n", 40, "how many mutants to try; 0 tries all")
 	flag.Uint64Var(&o.seed, "seed", rand.Uint64(), "seed of the choice")
@@ -51,7 +60,11 @@ func main() {
 	o.pkg = flag.Arg(0)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, o); err != nil {
+	err := os.Chdir(*dir)
+	if err == nil {
+		err = run(ctx, o)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(1)
 	}
@@ -59,6 +72,10 @@ func main() {
 
 func run(ctx context.Context, o options) error {
 	all, name, err := find(ctx, o.pkg)
+	if err != nil {
+		return err
+	}
+	all, err = within(all, o.files)
 	if err != nil {
 		return err
 	}
@@ -85,6 +102,20 @@ func run(ctx context.Context, o options) error {
 		return fmt.Errorf("the tests find %.1f%% of the mutants of %s, and should find %.0f%%", 100*result.rate(), o.pkg, 100*o.least)
 	}
 	return nil
+}
+
+// within returns the mutants in files and functions that match a pattern.
+func within(all []mutant, pattern string) ([]mutant, error) {
+	matches, err := regexp.Compile(pattern)
+	if err != nil {
+		return nil, fmt.Errorf("-files: %w", err)
+	}
+	all = slices.DeleteFunc(all, func(m mutant) bool { return !matches.MatchString(m.inFunction()) })
+	if len(all) == 0 {
+		return nil, fmt.Errorf("-files: %q matches no place to break; "+
+			"it is compared with \"path/file.go: func name\"", pattern)
+	}
+	return all, nil
 }
 
 // choose returns n random mutants, or all.

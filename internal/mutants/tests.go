@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -148,14 +149,23 @@ func (t *trial) testPrograms(ctx context.Context, dir, overlay string) ([]progra
 // reach runs each test alone, to determine which mutants it reaches and how long it takes. Tests
 // that fail without a mutant are dropped.
 func (t *trial) reach(ctx context.Context, b *built, programs []program) error {
+	wanted, err := regexp.Compile(t.named)
+	if err != nil {
+		return fmt.Errorf("-run: %w", err)
+	}
 	for _, p := range programs {
 		out, err := p.command(ctx, "-test.list", "^(Test|Fuzz|Example)").Output()
 		if err != nil {
 			return fmt.Errorf("list the tests of %s: %w", p.pkg, err)
 		}
 		for name := range strings.FieldsSeq(string(out)) {
-			b.tests = append(b.tests, test{program: p, name: name})
+			if wanted.MatchString(name) {
+				b.tests = append(b.tests, test{program: p, name: name})
+			}
 		}
+	}
+	if len(b.tests) == 0 {
+		return fmt.Errorf("-run: %q matches no test", t.named)
 	}
 	var (
 		mu   sync.Mutex

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -61,5 +62,40 @@ func TestTrial(t *testing.T) {
 	write(badTest)
 	if _, err := try(); !errors.Is(err, errTests) {
 		t.Errorf("a test that fails anyway finds everything: %v", err)
+	}
+}
+
+// TestFilters breaks only what a pattern selects, and runs only the tests that another one selects.
+func TestFilters(t *testing.T) {
+	writeModule(t, map[string]string{
+		"go.mod": "module p\n\ngo 1.26\n", "p.go": positive, "p_test.go": strongTest,
+		"other.go": "package p\n\nfunc Other(n int) bool { return n > 1 }\n",
+	})
+	all, name, err := find(t.Context(), ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pattern, want := range map[string]int{"": 5, `other\.go`: 2, `p/p\.go: func Positive$`: 2} {
+		some, err := within(slices.Clone(all), pattern)
+		if err != nil || len(some) != want {
+			t.Errorf("%q matches %d of %d places, want %d; %v", pattern, len(some), len(all), want, err)
+		}
+	}
+	for _, pattern := range []string{"none", "("} {
+		if _, err := within(slices.Clone(all), pattern); err == nil || !strings.Contains(err.Error(), "-files") {
+			t.Errorf("%q: %v", pattern, err)
+		}
+	}
+	some, err := within(all, "Positive")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for named, want := range map[string]string{"Positive$": "", "None": "no test", "(": "-run"} {
+		trial := trial{options: options{pkg: ".", tests: ".", named: named, timeout: time.Minute, workers: 1},
+			dir: t.TempDir(), name: name}
+		r, err := trial.run(t.Context(), some)
+		if want == "" && (err != nil || r.found != 1) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("tests named %q: %+v, %v", named, r, err)
+		}
 	}
 }
