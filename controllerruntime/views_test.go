@@ -2,6 +2,7 @@ package tidingsruntime_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -373,6 +374,51 @@ func TestOneWatchRefuses(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "OneWatch") {
 		t.Errorf("of controller-runtime's cache: %v", err)
 	}
+	failed := errors.New("no cache today")
+	failing := func(*rest.Config, cache.Options) (cache.Cache, error) { return nil, failed }
+	if _, err := tidingsruntime.OneWatch(failing)(&rest.Config{}, cache.Options{}); !errors.Is(err, failed) {
+		t.Errorf("of a cache that cannot be made: %v", err)
+	}
+}
+
+// TestKindsDoNotShare has metadata of one kind beside objects of another.
+func TestKindsDoNotShare(t *testing.T) {
+	bubble(t, oneWatch, func(w *world) {
+		w.fill()
+		w.Create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "alone"}})
+		c := w.start(cache.Options{})
+		w.informer(c, &corev1.Pod{})
+		nodes := w.names(c, asMetadataList(nodeKind))
+		if !slices.Contains(nodes, "/alone") || slices.Contains(nodes, "a/one") {
+			w.Errorf("metadata of nodes: %v", nodes)
+		}
+	})
+}
+
+// TestTransformSetLater gives an informer a transform: what is made from its objects would not be the server's.
+func TestTransformSetLater(t *testing.T) {
+	bubble(t, oneWatch, func(w *world) {
+		w.fill()
+		c := w.make(cache.Options{})
+		inf := w.informer(c, &corev1.Pod{}).(toolscache.SharedIndexInformer)
+		if err := inf.SetTransform(func(obj any) (any, error) {
+			obj.(client.Object).SetLabels(map[string]string{"changed": "yes"})
+			return obj, nil
+		}); err != nil {
+			w.Fatal(err)
+		}
+		w.informer(c, asMetadata(podKind))
+		w.run(c)
+		w.settle()
+		if n := w.watches(); n != 2 {
+			w.Errorf("%d watches, want 2", n)
+		}
+		m := asMetadata(podKind)
+		err := c.Get(w.ctx(), client.ObjectKey{Namespace: "a", Name: "one"}, m)
+		if err != nil || m.Labels["changed"] != "" {
+			w.Errorf("metadata: labels %v, %v", m.Labels, err)
+		}
+	})
 }
 
 // TestViewDroppedByTheMapper makes each of the mapper's answers fail once while a view is made: nothing must be left
@@ -390,6 +436,8 @@ func TestViewDroppedByTheMapper(t *testing.T) {
 			if failed := mapper.left < 0; failed != (err != nil) {
 				w.Errorf("answer %d failed: %t, and the view: %v", failing, failed, err)
 			}
+			mapper.left = 100
+			w.informer(c, asUnstructured(podKind)) // it is kept, which must not hide one that is not
 			ctx, cancel := context.WithTimeout(w.ctx(), time.Minute)
 			ended := make(chan error, 1)
 			go func() { ended <- c.Start(ctx) }()
