@@ -262,6 +262,64 @@ func TestSharedWatchOutlivesAFactory(t *testing.T) {
 	})
 }
 
+// TestSharedWatchThatCannotBeUsed has ended, or has been given a transform, when another form is asked for: that has a
+// watch of its own.
+func TestSharedWatchThatCannotBeUsed(t *testing.T) {
+	for name, spoil := range map[string]func(w formsWorld, typed anyFactory){
+		"ended": func(w formsWorld, typed anyFactory) {
+			stop := make(chan struct{})
+			typed.Start(stop)
+			time.Sleep(time.Minute)
+			close(stop)
+			typed.Shutdown()
+		},
+		"transform": func(w formsWorld, typed anyFactory) {
+			must(w.T, informerOf(typed, pods).SetTransform(func(obj any) (any, error) { return obj, nil }))
+			w.run(typed)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newFormsWorld(t)
+				typed := makeFactory("typed", w.Config())
+				informerOf(typed, pods)
+				spoil(w, typed)
+				only := makeFactory("metadata", w.Config(), clientgo.WithOneWatch(typed))
+				inf := informerOf(only, pods)
+				dynamic := makeFactory("dynamic", w.Config(), clientgo.WithOneWatch(typed))
+				informerOf(dynamic, pods)
+				w.run(only, dynamic)
+				if n := w.watches(); n != 3 {
+					t.Errorf("%d watches, want 3", n)
+				}
+				if keys := inf.GetStore().ListKeys(); len(keys) != 2 {
+					t.Errorf("it has %v", keys)
+				}
+				want := "SharedIndexInformer *v1.PartialObjectMetadata"
+				if got := inf.HasSyncedChecker().Name(); got != want {
+					t.Errorf("it is called %q, want %q", got, want)
+				}
+			})
+		})
+	}
+}
+
+func TestSharedFormsAreNamedAfterTheirType(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newFormsWorld(t)
+		typed := makeFactory("typed", w.Config())
+		only := makeFactory("metadata", w.Config(), clientgo.WithOneWatch(typed))
+		names := []string{
+			informerOf(typed, pods).HasSyncedChecker().Name(), informerOf(only, pods).HasSyncedChecker().Name(),
+		}
+		want := []string{"SharedIndexInformer *v1.Pod", "SharedIndexInformer *v1.PartialObjectMetadata"}
+		if !slices.Equal(names, want) {
+			t.Errorf("got %q, want %q", names, want)
+		}
+		w.run(typed, only)
+	})
+}
+
 func TestWithOneWatchNeedsOurFactory(t *testing.T) {
 	defer func() {
 		if text := fmt.Sprint(recover()); !strings.Contains(text, "NewSharedInformerFactory") {

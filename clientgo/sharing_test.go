@@ -288,7 +288,8 @@ func TestViewsAndTransforms(t *testing.T) {
 	withViews(t, func(t *testing.T, v viewed) {
 		must(t, v.base.SetTransform(transform))
 		_, err := clientgo.NewSharedIndexInformerView(v.base, metadataOf, cache.SharedIndexInformerOptions{})
-		if err == nil || !strings.Contains(err.Error(), "transform") {
+		if err == nil || !strings.Contains(err.Error(), "clientgo: new view for") ||
+			!strings.Contains(err.Error(), "transform") {
 			t.Errorf("a view beside a transform: %v", err)
 		}
 		must(t, v.base.SetTransform(nil))
