@@ -289,6 +289,9 @@ func TestSharedWatchThatCannotBeUsed(t *testing.T) {
 				dynamic := makeFactory("dynamic", w.Config(), clientgo.WithOneWatch(typed))
 				informerOf(dynamic, pods)
 				w.run(only, dynamic)
+				again := makeFactory("metadata", w.Config(), clientgo.WithOneWatch(typed))
+				informerOf(again, pods)
+				w.run(again)
 				if n := w.watches(); n != 3 {
 					t.Errorf("%d watches, want 3", n)
 				}
@@ -308,16 +311,27 @@ func TestSharedFormsAreNamedAfterTheirType(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFormsWorld(t)
 		typed := makeFactory("typed", w.Config())
-		only := makeFactory("metadata", w.Config(), clientgo.WithOneWatch(typed))
+		untyped := makeFactory("dynamic", w.Config(), clientgo.WithOneWatch(typed))
 		names := []string{
-			informerOf(typed, pods).HasSyncedChecker().Name(), informerOf(only, pods).HasSyncedChecker().Name(),
+			informerOf(typed, pods).HasSyncedChecker().Name(), informerOf(untyped, pods).HasSyncedChecker().Name(),
 		}
-		want := []string{"SharedIndexInformer *v1.Pod", "SharedIndexInformer *v1.PartialObjectMetadata"}
+		want := []string{"SharedIndexInformer *v1.Pod", "SharedIndexInformer *unstructured.Unstructured"}
 		if !slices.Equal(names, want) {
 			t.Errorf("got %q, want %q", names, want)
 		}
-		w.run(typed, only)
+		w.run(typed, untyped)
 	})
+}
+
+func TestFactoryWithABadSelector(t *testing.T) {
+	defer func() {
+		text := fmt.Sprint(recover())
+		if !strings.Contains(text, "informer for *v1.Pod") || !strings.Contains(text, "a in (") {
+			t.Errorf("panicked with %q", text)
+		}
+	}()
+	bad := clientgo.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = "a in (" })
+	informerOf(makeFactory("typed", &rest.Config{}, bad), pods)
 }
 
 func TestWithOneWatchNeedsOurFactory(t *testing.T) {
