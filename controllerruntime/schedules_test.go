@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,7 +38,7 @@ func TestOneWatchUnderFaults(t *testing.T) {
 			s := newSchedule(t, rand.New(rand.NewPCG(seed, uint64(i))))
 			s.run()
 			total.reads += s.reads
-			total.notified += s.notified
+			total.notified.Add(s.notified.Load())
 			total.removed += s.removed
 		})
 		if t.Failed() {
@@ -45,8 +46,8 @@ func TestOneWatchUnderFaults(t *testing.T) {
 		}
 	}
 	t.Logf("%d schedules: %d objects read, %d notifications, %d informers removed", *schedulesFlag, total.reads,
-		total.notified, total.removed)
-	if total.reads == 0 || total.notified == 0 || total.removed == 0 {
+		total.notified.Load(), total.removed)
+	if total.reads == 0 || total.notified.Load() == 0 || total.removed == 0 {
 		t.Error("the schedules did not do everything")
 	}
 }
@@ -64,7 +65,8 @@ type schedule struct {
 	forms   map[string]*formReplay // the informers that there are
 	watches []sharedForms          // in the order in which they were made
 
-	reads, notified, removed int
+	reads, removed int
+	notified       atomic.Int64 // handlers of several forms count at the same time
 }
 
 // sharedForms is a watch that the model expects.
@@ -334,7 +336,7 @@ func (r *formReplay) OnDelete(obj any) {
 
 // notice checks a notification whose object was in the old state before; nil if there was none. The lock is held.
 func (r *formReplay) notice(key client.ObjectKey, old client.Object) {
-	r.schedule.notified++
+	r.schedule.notified.Add(1)
 	before := r.objects[key]
 	switch {
 	case r.ended:
