@@ -282,6 +282,27 @@ func TestViewErrors(t *testing.T) {
 	})
 }
 
+// TestViewHandlersMissWhatCannotBeMade: a handler is called for all other objects, and never with none.
+func TestViewHandlersMissWhatCannotBeMade(t *testing.T) {
+	withViews(t, func(t *testing.T, v viewed) {
+		view := v.view(v.base, func(obj tidings.Object) (tidings.Object, error) {
+			if obj.GetName() == "x" {
+				return nil, errors.New("broken")
+			}
+			return metadataOf(obj)
+		})
+		var heard []any
+		mustAdd(t, view, cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) { heard = append(heard, obj) }})
+		run(t, view)
+		<-view.HasSyncedChecker().Done()
+		synctest.Wait()
+		all := view.GetStore().List()
+		if len(all) == 0 || len(heard) != len(all) || slices.Contains(heard, nil) {
+			t.Errorf("heard of %d objects of %d", len(heard), len(all))
+		}
+	})
+}
+
 // TestViewsAndTransforms checks that nothing is made from what a transform has changed.
 func TestViewsAndTransforms(t *testing.T) {
 	transform := func(obj any) (any, error) { return obj, nil }
