@@ -113,10 +113,13 @@ func (p *writes) due(now time.Time) (due []write) {
 	if p == nil || !now.Before(p.until) {
 		return nil
 	}
-	for _, w := range slices.Concat(p.lasting, p.transient) {
-		same := func(other write) bool { return other.from() == w.from() }
-		if o := w.from(); o != nil && !now.Before(o.next) && !w.seen() && !slices.ContainsFunc(due, same) {
-			due = append(due, w)
+	for _, all := range [...][]write{p.lasting, p.transient} {
+		for _, w := range all {
+			o := w.from()
+			same := func(other write) bool { return other.from() == o }
+			if o != nil && !now.Before(o.next) && !w.seen() && !slices.ContainsFunc(due, same) {
+				due = append(due, w)
+			}
 		}
 	}
 	return due

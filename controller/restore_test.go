@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tidings/tidings"
+	"github.com/tidings/tidings/controller"
 	"github.com/tidings/tidings/tidingstest"
 )
 
@@ -60,7 +61,8 @@ func TestUndoneWrites(t *testing.T) {
 			must(0, w.maps().Delete(ctx, "a", metav1.DeleteOptions{}))
 		}),
 		"last finalizer": undone(dying(lateConfigMap("a"), "example.com/x"), func(ctx context.Context, w *mapWorld) {
-			must(w.maps().Patch(ctx, "a", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}))
+			patch := []byte(`{"metadata":{"finalizers":null}}`)
+			must(w.maps().Patch(ctx, "a", types.MergePatchType, patch, metav1.PatchOptions{}))
 		}),
 		"collection": undone(lateConfigMap("a"), func(ctx context.Context, w *mapWorld) {
 			must(0, w.maps().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))
@@ -84,6 +86,21 @@ func TestUndoneWrites(t *testing.T) {
 			eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "default"}}
 			must(0, w.client.CoreV1().Pods("default").EvictV1(ctx, eviction))
 		}),
+	})
+}
+
+// TestWaitForUndoneWrites waits for such a write outside of a reconcile.
+func TestWaitForUndoneWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLateWorld(t, tidings.Scope{}, []tidings.Object{lateConfigMap("a")}, func(context.Context, *mapWorld) {})
+		ctx := w.controller.WithWrites(t.Context())
+		undone(lateConfigMap("a"), func(ctx context.Context, w *mapWorld) {
+			must(0, w.maps().Delete(ctx, "a", metav1.DeleteOptions{}))
+		}).act(ctx, w)
+		began := time.Now()
+		if err := controller.WaitForWrites(ctx); err != nil || absent(w) || time.Since(began) > 8*time.Second {
+			t.Errorf("after %v: %v; the object is missing: %v", time.Since(began), err, absent(w))
+		}
 	})
 }
 

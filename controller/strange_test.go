@@ -82,28 +82,33 @@ func TestStrangeClients(t *testing.T) {
 			}
 			all.Wait()
 		}},
-		"the context ends before the answer": {objects: a, seen: showsTruth, lookups: 1, act: func(ctx context.Context, w *mapWorld) {
-			ctx, cancel := context.WithCancel(ctx)
-			config := rest.CopyConfig(w.server.Config())
-			config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-				return roundTripper(func(r *http.Request) (*http.Response, error) {
-					if r.Method != http.MethodPost {
-						return next.RoundTrip(r)
-					}
-					response, err := next.RoundTrip(r.WithContext(context.Background()))
-					if err == nil {
-						_ = response.Body.Close()
-					}
-					cancel()
-					return nil, context.Cause(ctx)
+		"the context ends before the answer": {
+			objects: a,
+			seen:    showsTruth,
+			lookups: 1,
+			act: func(ctx context.Context, w *mapWorld) {
+				ctx, cancel := context.WithCancel(ctx)
+				config := rest.CopyConfig(w.server.Config())
+				config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+					return roundTripper(func(r *http.Request) (*http.Response, error) {
+						if r.Method != http.MethodPost {
+							return next.RoundTrip(r)
+						}
+						response, err := next.RoundTrip(r.WithContext(context.Background()))
+						if err == nil {
+							_ = response.Body.Close()
+						}
+						cancel()
+						return nil, context.Cause(ctx)
+					})
 				})
-			})
-			config.Wrap(controller.TrackWrites)
-			maps := kubernetes.NewForConfigOrDie(config).CoreV1().ConfigMaps("default")
-			if done(maps.Create(ctx, lateConfigMap("b"), metav1.CreateOptions{})) == nil {
-				w.Error("it did not end")
-			}
-		}},
+				config.Wrap(controller.TrackWrites)
+				maps := kubernetes.NewForConfigOrDie(config).CoreV1().ConfigMaps("default")
+				if done(maps.Create(ctx, lateConfigMap("b"), metav1.CreateOptions{})) == nil {
+					w.Error("it did not end")
+				}
+			},
+		},
 		"a redirect": {objects: a, seen: showsTruth, act: func(ctx context.Context, w *mapWorld) {
 			config := rest.CopyConfig(w.server.Config())
 			config.Wrap(func(next http.RoundTripper) http.RoundTripper {

@@ -21,9 +21,7 @@ func TestHistory(t *testing.T) {
 			failed(errInternal),
 			page("50", ""),
 			stream(got(added("a@30"), initialEnd("51"))),
-			stream(
-				got(added("a@30"), initialEnd("51")),
-			),
+			stream(got(added("a@30"), initialEnd("51"))),
 			stream(got(added("a@30"), initialEnd("52")), got(bookmark("53"))),
 		},
 		want: `
@@ -248,9 +246,8 @@ func TestHistory(t *testing.T) {
 	}, {
 		name: "a restored server that ended the watch and was there at once: the next watch is silent, and is checked",
 		answers: []answer{stream(got(added("a@80"), initialEnd("90")), clean(time.Minute)), stream(), page("50", ""),
-			stream(
-				got(added("a@30"), initialEnd("51")),
-			), stream(got(added("a@30"), initialEnd("51"))), stream(got(added("a@30"), initialEnd("52")), got(bookmark("53")))},
+			stream(got(added("a@30"), initialEnd("51"))), stream(got(added("a@30"), initialEnd("51"))),
+			stream(got(added("a@30"), initialEnd("52")), got(bookmark("53")))},
 		want: `
 			0s watchlist ""
 			0s replace [a@80] @90
@@ -272,9 +269,8 @@ func TestHistory(t *testing.T) {
 				after(30*time.Second, modified("a@55")),
 				after(20*time.Second, bookmark("56")),
 			), page("60", ""),
-			stream(
-				got(added("a@55"), initialEnd("61")),
-			), stream(got(added("a@55"), initialEnd("61"))), stream(got(added("a@55"), initialEnd("62")), after(2*time.Minute, bookmark("63")))},
+			stream(got(added("a@55"), initialEnd("61"))), stream(got(added("a@55"), initialEnd("61"))),
+			stream(got(added("a@55"), initialEnd("62")), after(2*time.Minute, bookmark("63")))},
 		want: `
 			0s watchlist ""
 			0s replace [a@80] @90
@@ -360,7 +356,8 @@ func TestRewrittenHistoryReusesNothing(t *testing.T) {
 	opts := reflector.Options[thing]{DisableWatchList: true,
 		Logger: slog.New(slog.NewTextHandler(&log, nil))}
 	status := play(t, s, opts, 2*time.Minute)
-	if got := strings.Join(s.reused, " "); got != "list:true watch:true watch:true list:true list:false list:false list:false watch:true" {
+	const want = "list:true watch:true watch:true list:true list:false list:false list:false watch:true"
+	if got := strings.Join(s.reused, " "); got != want {
 		t.Errorf("asked to reuse objects: %s", got)
 	}
 	if status.Rewrites != 1 || status.ResourceVersion != "52" || status.Problem != nil || status.Lists != 2 {

@@ -109,12 +109,17 @@ func (b *Body) Read(p []byte) (int, error) {
 
 // Close closes the body.
 func (b *Body) Close() error {
+	b.end()
+	return b.body.Close()
+}
+
+// end passes on what was read, if the answer is not known yet.
+func (b *Body) end() {
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.buffer != nil {
 		b.finish(Parse(b.media, b.buffer.data))
 	}
-	b.mu.Unlock()
-	return b.body.Close()
 }
 
 // take looks at what was read. The caller holds mu.

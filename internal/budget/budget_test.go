@@ -127,7 +127,8 @@ func TestBudgetThatCannotBeKept(t *testing.T) {
 	if problem := m.Problem(); problem != want {
 		t.Fatalf("problem %q", problem)
 	}
-	if !strings.Contains(log.String(), "the memory budget is too small") || !strings.Contains(log.String(), "pods 2000 B") {
+	if !strings.Contains(log.String(), "the memory budget is too small") ||
+		!strings.Contains(log.String(), "pods 2000 B") {
 		t.Errorf("logged %s", log.String())
 	}
 	pods.visits = nil

@@ -145,7 +145,8 @@ func TestDecodersOfSingleObjects(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if alone := c.idle.Stats(); c.SharedBytes() < unused+int64(alone.TableBytes+alone.PlanBytes)/2 || alone.PlanBytes == 0 {
+	if alone := c.idle.Stats(); c.SharedBytes() < unused+int64(alone.TableBytes+alone.PlanBytes)/2 ||
+		alone.PlanBytes == 0 {
 		t.Errorf("%d bytes before, %d after, of which a decoder has %+v", unused, c.SharedBytes(), alone)
 	}
 }
@@ -208,7 +209,8 @@ func TestRecursiveTypes(t *testing.T) {
 			t.Errorf("kept is %t, want %t", got, want)
 		}
 	}
-	if keeps := (losslessChecks{}).forType(reflect.TypeFor[plain]()); keeps != nil && !keeps(reflect.ValueOf(&plain{&plain{}}).Elem()) {
+	if keeps := (losslessChecks{}).forType(reflect.TypeFor[plain]()); keeps != nil &&
+		!keeps(reflect.ValueOf(&plain{&plain{}}).Elem()) {
 		t.Error("what loses nothing is not kept")
 	}
 }

@@ -109,7 +109,13 @@ func TestRawJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	meta := metav1.ObjectMeta{Name: "n", Namespace: "ns", UID: "u", ResourceVersion: "5", Labels: map[string]string{"k": "v"}}
+	meta := metav1.ObjectMeta{
+		Name:            "n",
+		Namespace:       "ns",
+		UID:             "u",
+		ResourceVersion: "5",
+		Labels:          map[string]string{"k": "v"},
+	}
 	checkRaw(t, "decoded", r, meta)
 	kind := schema.GroupVersionKind{Group: "shop", Version: "v1", Kind: "Widget"}
 	if kept, protobuf := r.Encoding(); protobuf || string(kept) != data || r.GetObjectKind().GroupVersionKind() != kind {

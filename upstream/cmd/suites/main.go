@@ -55,7 +55,8 @@ func command() *cobra.Command {
 	cmd.Flags().BoolVar(&o.Unreplaced, "unreplaced", false, "run the tests on the packages that they are for, to see what fails there too")
 	cmd.Flags().BoolVar(&o.Inside, "inside", false, "in Kubernetes, replace imports in the controllers as well, and also work queues and package cache")
 	cmd.Flags().StringSliceVar(&o.Packages, "packages", nil, "packages to run; for Kubernetes \"all\" selects all")
-	cmd.Flags().BoolVar(&o.Quick, "quick", false, "only tests that cannot fail because the machine is slow, and end soon; client-go has some")
+	cmd.Flags().BoolVar(&o.Quick, "quick", false,
+		"only tests that cannot fail because the machine is slow, and end soon; client-go has some")
 	cmd.Flags().StringVar(&f.run, "run", "", "regular expression for names of tests")
 	cmd.Flags().IntVar(&o.Count, "count", 1, "how often each test runs")
 	cmd.Flags().BoolVar(&o.Race, "race", false, "run with the race detector")

@@ -20,7 +20,8 @@ type Options struct {
 	Inside bool
 	// Packages are the packages to run, as their suite names them; empty means the suite's default.
 	Packages []string
-	// Quick leaves out tests that could fail because the machine is slow, or that take long. Only some suites have a quick part.
+	// Quick leaves out tests that could fail because the machine is slow, or that take long. Only some suites have a
+	// quick part.
 	Quick bool
 	// Run selects tests by name; nil means all.
 	Run *regexp.Regexp

@@ -6,7 +6,13 @@ import (
 )
 
 // quickPackages are the packages of client-go's suite with a quick part.
-var quickPackages = []string{"tools/cache", "util/workqueue", "dynamic/dynamiclister", "metadata/metadatalister", "listers/extensions/v1beta1"}
+var quickPackages = []string{
+	"tools/cache",
+	"util/workqueue",
+	"dynamic/dynamiclister",
+	"metadata/metadatalister",
+	"listers/extensions/v1beta1",
+}
 
 // slowTest is a test that is not in the quick part.
 type slowTest struct{ Test, Because string }
