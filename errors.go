@@ -39,6 +39,14 @@ var (
 // the store has, and that differ; and First, the keys of some of them.
 type DivergedError = engine.DivergedError
 
+// PanicError reports that a function of the program panicked, or ended its goroutine with runtime.Goexit, and that the
+// program went on. A handler does not get the notification again, so until the object's next change or a resync it
+// lacks what that said; a deletion is never repeated. A program that cannot live with that may exit in
+// Options.OnError. Its fields are Resource; Function, such as `handler "main.podHandler"` or `index "by-node"`; Delta,
+// the type of the lost notification, 0 if it was none; Key, of the object; Value, what the function panicked with,
+// nil after runtime.Goexit; and Stack, of a handler.
+type PanicError = engine.PanicError
+
 // SyncError says why an informer has not synced. It wraps the last error from the server or the network, and the
 // error of the context that ended the wait.
 type SyncError struct {

@@ -26,7 +26,8 @@ type Options struct {
 	// minute. Nil means slog.Default(); slog.New(slog.DiscardHandler) is silent.
 	Logger *slog.Logger
 	// OnError is called for every error that an informer encounters and survives: a failed list, a
-	// broken watch, an object that cannot be decoded, a faulty transform. The calls of one informer
+	// broken watch, an object that cannot be decoded, a faulty transform, a handler that panicked and
+	// so lost a notification (a *PanicError). The calls of one informer
 	// come one at a time, on a goroutine of their own; those of several informers may overlap. If
 	// the function is too slow, errors are dropped; Status counts them.
 	OnError func(error)

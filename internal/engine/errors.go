@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/tidings/tidings/object"
 )
 
 // Errors that the public API passes on.
@@ -33,3 +35,34 @@ func (e *StopError) Error() string {
 
 // Unwrap returns the context's error.
 func (e *StopError) Unwrap() error { return e.Err }
+
+// PanicError says that a function of the program panicked.
+type PanicError struct {
+	Resource, Function string
+	Delta              object.DeltaType // 0 unless a handler has lost one
+	Key                object.Key
+	Value              any // nil for runtime.Goexit
+	Stack              []byte
+}
+
+// Error names the function, what it was called for, and the panic.
+func (e *PanicError) Error() string {
+	what := "called runtime.Goexit"
+	if e.Value != nil {
+		what = fmt.Sprintf("panicked: %v", e.Value)
+	}
+	switch {
+	case e.Delta != 0:
+		return fmt.Sprintf("%s: %s lost the notification %s %s: it %s", e.Resource, e.Function, e.Delta, e.Key, what)
+	case e.Key.Name != "":
+		return fmt.Sprintf("%s: %s of %s %s", e.Resource, e.Function, e.Key, what)
+	default:
+		return fmt.Sprintf("%s: %s %s", e.Resource, e.Function, what)
+	}
+}
+
+// Unwrap returns the panic's value if it is an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}

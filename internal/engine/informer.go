@@ -333,6 +333,7 @@ func (inf *Informer[T]) indexPanicked(index string, key object.Key, reason any) 
 	inf.deferredCalls.add(func() {
 		inf.log.Log(slog.LevelError, "index function panicked; the object is stored but not in this index",
 			"index", index, "key", key.String(), "panic", fmt.Sprint(reason))
+		inf.reportError(&PanicError{Resource: inf.cfg.Name, Function: fmt.Sprintf("index %q", index), Key: key, Value: reason})
 	})
 }
 

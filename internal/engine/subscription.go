@@ -52,6 +52,8 @@ type Subscription[T object.Object] struct {
 	// batch is being delivered, and the handler was called for the first of its deltas. Only the goroutine uses them.
 	batch deltafifo.Batch[T]
 	first int
+	// calling is what the handler was called for last. Only the goroutine uses it.
+	calling call
 
 	delivered atomic.Uint64
 	panics    atomic.Uint64
@@ -143,7 +145,7 @@ func (s *Subscription[T]) run() {
 			s.end()
 			return
 		}
-		s.panicked("handler called runtime.Goexit", "stack", string(debug.Stack()))
+		s.panicked(s.calling, nil)
 		s.inf.wg.Go(s.run)
 	}()
 	s.caller.Enter()
@@ -270,7 +272,8 @@ func (s *Subscription[T]) deliverObjects() {
 // finishSync signals that the initial list has been delivered.
 func (s *Subscription[T]) finishSync() {
 	defer close(s.synced)
-	defer s.recover("synced", object.Key{})
+	s.calling = call{}
+	defer s.recover()
 	if s.opts.OnSynced != nil {
 		s.opts.OnSynced()
 	}
@@ -278,7 +281,8 @@ func (s *Subscription[T]) finishSync() {
 
 // notify passes one delta to the handler's function.
 func (s *Subscription[T]) notify(d object.Delta[T], deliver func(object.Delta[T])) {
-	defer s.recover(d.Type.String(), d.Key)
+	s.calling = call{d.Type, d.Key}
+	defer s.recover()
 	n := s.delivered.Add(1)
 	if !s.opts.Keys && s.inf.guard.sampler.Sampled(n) {
 		check := s.inf.guard.sampler.Watch(d.Object, d.Key)
@@ -287,17 +291,39 @@ func (s *Subscription[T]) notify(d object.Delta[T], deliver func(object.Delta[T]
 	deliver(d)
 }
 
-// recover, when deferred, recovers a panic of the handler: it is counted and logged, and delivery continues.
-func (s *Subscription[T]) recover(what string, key object.Key) {
+// call is what the handler is being called for; zero for OnSynced.
+type call struct {
+	delta object.DeltaType
+	key   object.Key
+}
+
+func (c call) String() string {
+	if c.delta == 0 {
+		return "synced"
+	}
+	return c.delta.String()
+}
+
+// recover, when deferred, recovers a panic of the handler, and delivery continues.
+func (s *Subscription[T]) recover() {
 	if reason := recover(); reason != nil {
-		s.panicked("handler panicked", "key", key.String(), "delta", what, "panic", fmt.Sprint(reason), "stack", string(debug.Stack()))
+		s.panicked(s.calling, reason)
 	}
 }
 
-// panicked counts and logs a panic, or what else has ended a call.
-func (s *Subscription[T]) panicked(message string, args ...any) {
+// panicked counts, logs and reports a panic, or runtime.Goexit if reason is nil. The handler does not get the
+// notification again: it would most likely panic again. So the program is told which one was lost.
+func (s *Subscription[T]) panicked(during call, reason any) {
 	s.panics.Add(1)
-	s.inf.log.Log(slog.LevelError, message, append([]any{"handler", s.opts.Name}, args...)...)
+	stack := debug.Stack()
+	message, args := "handler called runtime.Goexit", []any{"handler", s.opts.Name, "key", during.key.String(), "delta", during.String()}
+	if reason != nil {
+		message, args = "handler panicked", append(args, "panic", fmt.Sprint(reason))
+	}
+	s.inf.log.Log(slog.LevelError, message, append(args, "stack", string(stack))...)
+	s.inf.reportError(&PanicError{
+		Resource: s.inf.cfg.Name, Function: fmt.Sprintf("handler %q", s.opts.Name), Delta: during.delta, Key: during.key, Value: reason, Stack: stack,
+	})
 }
 
 // HandlerStatus is the state of one handler.
