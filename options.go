@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidings/tidings/internal/budget"
 	"github.com/tidings/tidings/internal/engine"
+	"github.com/tidings/tidings/internal/saved"
 	"github.com/tidings/tidings/reflector"
 	"github.com/tidings/tidings/source/recording"
 )
@@ -156,7 +157,7 @@ func (o Options) engine(peers *reflector.Peers, cluster func(context.Context) (s
 		opts.OnMutation = func(m engine.Mutation) { report(Mutation(m)) }
 	}
 	if f := o.Files; f.Dir != "" {
-		opts.Files = &engine.FileOptions{
+		opts.Files = &saved.Options{
 			Dir: f.Dir, Key: f.Key, Every: f.Every, Secrets: f.Secrets, TransformVersion: f.TransformVersion, Cluster: cluster,
 		}
 	}

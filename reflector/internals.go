@@ -11,6 +11,8 @@ type internals = intake.Internals
 // reflectorInternals are the internals of a Reflector.
 type reflectorInternals[T object.Object] struct{ r *Reflector[T] }
 
+var _ intake.Reflector[Skipped] = reflectorInternals[object.Object]{}
+
 // Relist makes the reflector list the most recent state of the collection and hand it to the sink,
 // without reusing any of the sink's objects. It is for callers that find the sink to differ from
 // the server; cause says how, and is reported as an Error with the reason Diverged. Relist does not

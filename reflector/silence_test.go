@@ -178,7 +178,7 @@ func TestRelist(t *testing.T) {
 				cause := errors.New("a is missing")
 				opts := reflector.Options[thing]{DisableWatchList: true, WatchTimeout: time.Hour}
 				status := playWith(t, s, opts, 5*time.Minute, func(r *reflector.Reflector[thing]) {
-					time.AfterFunc(test.at, func() { intake.InternalsOf(r).(interface{ Relist(error) }).Relist(cause) })
+					time.AfterFunc(test.at, func() { intake.ReflectorOf[reflector.Skipped](r).Relist(cause) })
 				})
 				if got := strings.Join(s.lines, "\n"); !slices.Equal(strings.Fields(got), strings.Fields(test.want)) {
 					t.Errorf("got\n%s\nwant%s", got, strings.ReplaceAll(test.want, "\t", ""))

@@ -115,7 +115,7 @@ func (r *resource) follow(ctx context.Context, found *foundResource, client *sou
 	}
 	found.fresh.relist = func(cause error) {
 		if found.reflector.Phase() == reflector.Watching { // otherwise it is finding out by itself
-			intake.InternalsOf(found.reflector).(interface{ Relist(error) }).Relist(cause)
+			intake.ReflectorOf[reflector.Skipped](found.reflector).Relist(cause)
 		}
 	}
 	r.collection.follow(&found.ResourceType)
@@ -131,9 +131,7 @@ func (r *resource) follow(ctx context.Context, found *foundResource, client *sou
 
 // newSource returns a source of objects as the API server sends them, in protobuf or JSON.
 func newSource(client *source.Client, scope source.Scope, protobuf bool) (*source.HTTP[*codec.Raw], error) {
-	type rawClient interface {
-		NewRaw(source.Scope, bool) (*source.HTTP[*codec.Raw], error)
-	}
+	type rawClient = intake.RawClient[source.Scope, *source.HTTP[*codec.Raw]]
 	return intake.InternalsOf(client).(rawClient).NewRaw(scope, protobuf)
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"reflect"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/tidings/tidings/internal/codec"
 	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/internal/wire"
@@ -13,6 +15,11 @@ import (
 
 // internals are the methods of HTTP and Client that only this module's packages call.
 type internals = intake.Internals
+
+var (
+	_ intake.RawClient[Scope, *HTTP[*codec.Raw]]                                    = clientInternals{}
+	_ intake.MetadataLister[ListOptions[*metav1.PartialObjectMetadata], ListResult] = httpInternals[object.Object]{}
+)
 
 // httpInternals are the internals of HTTP.
 type httpInternals[T object.Object] struct{ *HTTP[T] }

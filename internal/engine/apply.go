@@ -6,8 +6,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tidings/tidings/deltafifo"
+	"github.com/tidings/tidings/internal/absent"
 	"github.com/tidings/tidings/internal/assert"
 	"github.com/tidings/tidings/internal/intake"
+	"github.com/tidings/tidings/internal/memory"
 	"github.com/tidings/tidings/internal/store"
 	"github.com/tidings/tidings/object"
 )
@@ -84,14 +86,14 @@ func (inf *Informer[T]) applyList(p *part[T], objects object.Collection[T], vers
 	}
 	txn := inf.writer.Begin()
 	defer txn.Abort()
-	txn.LeaveFolded(foldBatch)
+	txn.LeaveFolded(memory.FoldBatch)
 	before := inf.store.Snapshot()
 	fromNothing := p.beginsFromNothing(before)
 	if fromNothing || len(inf.subscriptions()) == 0 {
 		txn.Silence()
 	}
 	if rewritten = p.isOlder(version, before) || rewritten; rewritten {
-		defer p.file.invalidate() // after the commit: what a save read before that is of the old history
+		defer p.file.Invalidate() // after the commit: what a save read before that is of the old history
 	}
 	notes := txn.Replace(p.namespace, objects, version, rewritten)
 	if key, ok := txn.Contradicted(); ok {
@@ -100,9 +102,9 @@ func (inf *Informer[T]) applyList(p *part[T], objects object.Collection[T], vers
 	removed := txn.Removed()
 	snap := txn.Commit()
 	if p.reflector.Status().UnprovenVersions {
-		p.deletions.turnOff()
+		p.deletions.TurnOff()
 	} else {
-		p.deletions.relisted(version)
+		p.deletions.Relisted(version)
 	}
 	p.noteResolved()
 	inf.pushRemoved(inf.subscriptions(), removed)
@@ -166,9 +168,9 @@ func (inf *Informer[T]) checkSynced() {
 // applying writes the changes of one part to the store.
 type applying[T object.Object] struct {
 	txn       *store.Txn[T]
-	deletions *deletionTracker
+	deletions *absent.Deletions
 	inFlight  *inFlight[T]
-	leftOut   *leftOut // by the transform; nil without one
+	leftOut   *absent.LeftOut // by the transform; nil without one
 	// state is that of the present change, leaves its type if the transform leaves it out, else 0.
 	state  intake.State
 	leaves object.DeltaType
@@ -203,13 +205,13 @@ func (a *applying[T]) delta(d object.Delta[T], notes []object.Delta[T]) []object
 	held, exists := a.put(&d)
 	version := d.Object.GetResourceVersion()
 	if !exists {
-		if a.deletions.isStale(d.Key, version) {
+		if a.deletions.IsStale(d.Key, version) {
 			assert.Reached("an event is older than its object's deletion")
 			a.txn.Remove(d.Key)
 			return notes
 		}
 		if a.leftOut != nil {
-			a.leftOut.note(d.Key, false)
+			a.leftOut.Note(d.Key, false)
 		}
 		return append(notes, object.Delta[T]{Type: object.Added, Key: d.Key, Object: d.Object})
 	}
@@ -217,9 +219,9 @@ func (a *applying[T]) delta(d object.Delta[T], notes []object.Delta[T]) []object
 	repeated := version == have && version != "" && !recreated
 	if repeated && a.compare && held.Differs(d.Object) {
 		repeated = false
-		a.deletions.turnOffForever()
+		a.deletions.TurnOffForever()
 	}
-	if repeated || a.deletions.isOlder(version, have) {
+	if repeated || a.deletions.IsOlder(version, have) {
 		assert.Reached("an event repeats what the store has")
 		a.txn.PutBack(held)
 		return notes
@@ -244,14 +246,14 @@ func (a *applying[T]) put(d *object.Delta[T]) (old store.Held[T], existed bool) 
 // delete is delta for a deletion. It is recorded even if the store has no such object: an older state of it may follow.
 func (a *applying[T]) delete(d object.Delta[T], notes []object.Delta[T]) []object.Delta[T] {
 	version := d.Object.GetResourceVersion()
-	a.deletions.record(d.Key, version)
+	a.deletions.Record(d.Key, version)
 	held, exists := a.txn.Held(d.Key)
-	if exists && a.deletions.isOlder(version, held.ResourceVersion()) {
+	if exists && a.deletions.IsOlder(version, held.ResourceVersion()) {
 		assert.Reached("a deletion is older than the object")
 		return notes
 	}
 	if a.leftOut != nil {
-		a.leftOut.note(d.Key, a.leaves != 0 && a.leaves != object.Deleted)
+		a.leftOut.Note(d.Key, a.leaves != 0 && a.leaves != object.Deleted)
 	}
 	if !exists {
 		return notes

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tidings/tidings/internal/absent"
 	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/internal/store"
 	"github.com/tidings/tidings/internal/testseed"
@@ -24,7 +25,7 @@ func TestBatchIsLikeItsChanges(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		together := New(Config[settings]{Options: Options{Logger: slog.New(slog.DiscardHandler)}})
 		single := New(Config[settings]{Options: Options{Logger: slog.New(slog.DiscardHandler)}})
-		var gone, alsoGone deletionTracker
+		var gone, alsoGone absent.Deletions
 		version := 0
 		for range 50 {
 			batch := randomBatch(random, &version)
@@ -87,7 +88,7 @@ func TestDeletionOfAnUnseenObject(t *testing.T) {
 		held := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x", UID: "one", ResourceVersion: "1"}}
 		last := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x", UID: tt.uid, ResourceVersion: "2"}}
 		txn := inf.writer.Begin()
-		a := applying[settings]{txn: txn, deletions: &deletionTracker{}, inFlight: new(inFlight[settings])}
+		a := applying[settings]{txn: txn, deletions: &absent.Deletions{}, inFlight: new(inFlight[settings])}
 		notes := a.changes(changesOf(
 			object.Delta[settings]{Type: object.Added, Key: object.KeyOf(held), Object: held},
 			object.Delta[settings]{Type: object.Deleted, Key: object.KeyOf(last), Object: last},
@@ -123,7 +124,7 @@ func TestRecreatedObject(t *testing.T) {
 		held := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x", UID: tt.held, ResourceVersion: "1"}}
 		next := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x", UID: tt.uid, ResourceVersion: tt.version}}
 		txn := inf.writer.Begin()
-		a := applying[settings]{txn: txn, deletions: &deletionTracker{}, inFlight: new(inFlight[settings])}
+		a := applying[settings]{txn: txn, deletions: &absent.Deletions{}, inFlight: new(inFlight[settings])}
 		a.changes(changesOf(object.Delta[settings]{Type: object.Added, Key: object.KeyOf(held), Object: held}))
 		notes := a.changes(changesOf(object.Delta[settings]{Type: object.Updated, Key: object.KeyOf(next),
 			Object: next}))
@@ -152,7 +153,7 @@ func TestRecreatedObject(t *testing.T) {
 // comes with two contents.
 func TestStatesOfASourceThatMayNotNumberThem(t *testing.T) {
 	w := store.NewWriter[settings](store.Options{})
-	a := applying[settings]{deletions: &deletionTracker{}, inFlight: new(inFlight[settings]), compare: true}
+	a := applying[settings]{deletions: &absent.Deletions{}, inFlight: new(inFlight[settings]), compare: true}
 	apply := func(version, data string) int {
 		a.txn = w.Begin()
 		defer a.txn.Commit()

@@ -182,7 +182,7 @@ func (a *auditor[T]) compare() (found *DivergedError, err error) {
 	}
 	c := newComparison(snap, p.namespace, st.Skipped)
 	if p.transform.isSet() {
-		c.leftOut = p.transform.leftOut.contains()
+		c.leftOut = p.transform.leftOut.Contains()
 	}
 	c.found = &DivergedError{Resource: p.inf.cfg.Name, Namespace: p.namespace, ResourceVersion: version}
 	if err := a.list(c, version); err != nil {

@@ -381,10 +381,10 @@ func TestWhatCannotBeComparedOrSaved(t *testing.T) {
 				inf := startOf(t, &tt.src)
 				synctest.Wait()
 				p := inf.currentParts()[0]
-				if _, _, err := p.toSave(); err != tt.save {
+				if _, _, err := p.ToSave(); err != tt.save {
 					t.Errorf("saved with %v, want %v", err, tt.save)
 				}
-				if _, version, _ := p.toSave(); version != tt.version {
+				if _, version, _ := p.ToSave(); version != tt.version {
 					t.Errorf("saved at version %q, want %q", version, tt.version)
 				}
 				tt.src.events = nil

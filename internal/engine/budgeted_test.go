@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 
 	"github.com/tidings/tidings/internal/guard"
+	"github.com/tidings/tidings/internal/memory"
 	"github.com/tidings/tidings/internal/store"
 	"github.com/tidings/tidings/internal/testseed"
 	"github.com/tidings/tidings/object"
@@ -52,15 +53,15 @@ func TestSharedBytesCount(t *testing.T) {
 			t.Errorf("%d bytes with what the source remembers and %d without", more, alone)
 		}
 		for _, o := range manySettings(100) {
-			data, err := inf.budget.codec.Append(nil, o)
+			data, err := inf.memory.Codec().Append(nil, o)
 			if err == nil {
-				_, err = inf.budget.codec.Decode(data, nil)
+				_, err = inf.memory.Codec().Decode(data, nil)
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
 		}
-		if got, codec := inf.budget.sharedBytes(), inf.budget.codec.SharedBytes(); codec == 0 || got != 1<<20+codec {
+		if got, codec := inf.memory.SharedBytes(), inf.memory.Codec().SharedBytes(); codec == 0 || got != 1<<20+codec {
 			t.Errorf("%d shared bytes, want those of the source and the codec's %d", got, codec)
 		}
 	})
@@ -106,7 +107,7 @@ func TestBudgetOfATypeThatCannotBeFolded(t *testing.T) {
 		}
 		synctest.Wait()
 		st := inf.Status()
-		if st.Memory.Open != 10 || st.Memory.Folded != 0 || st.Memory.Problem == "" || st.Memory.Used <= 10*perObject {
+		if st.Memory.Open != 10 || st.Memory.Folded != 0 || st.Memory.Problem == "" || st.Memory.Used <= 10*memory.PerObject {
 			t.Errorf("%+v, want ten open objects over the budget", st.Memory)
 		}
 		if st.Memory.Unfoldable != 10 || !strings.Contains(st.Memory.Reason, "object.Object") {
@@ -151,11 +152,11 @@ func TestWhatCounts(t *testing.T) {
 		inf.cfg.NoMutationGuard = true
 		startIt(t, inf)
 		before := inf.Status().Memory
-		if got, want := before.Bytes-before.OpenBytes, inf.budget.sharedBytes()+100*perObject; got != want || before.OpenBytes < 100*2000 || inf.budget.OpenBytes() != before.OpenBytes {
-			t.Errorf("%d bytes beside %d of open objects, want %d; %d can be folded", got, before.OpenBytes, want, inf.budget.OpenBytes())
+		if got, want := before.Bytes-before.OpenBytes, inf.memory.SharedBytes()+100*memory.PerObject; got != want || before.OpenBytes < 100*2000 || inf.memory.OpenBytes() != before.OpenBytes {
+			t.Errorf("%d bytes beside %d of open objects, want %d; %d can be folded", got, before.OpenBytes, want, inf.memory.OpenBytes())
 		}
 		inf.AddIndex("both", func(o settings) []string { return []string{"a", o.Name} })
-		if grown := inf.Status().Memory.Bytes - before.Bytes; grown != 200*perEntry {
+		if grown := inf.Status().Memory.Bytes - before.Bytes; grown != 200*memory.PerEntry {
 			t.Errorf("200 entries of an index count as %d bytes", grown)
 		}
 	})
@@ -166,15 +167,15 @@ func TestChangedKeysAreKept(t *testing.T) {
 	inf := withBudget(1<<40, &answering{})
 	var notes []object.Delta[settings]
 	txn := inf.writer.Begin()
-	for i := range 3 * foldBatch {
+	for i := range 3 * memory.FoldBatch {
 		txn.Set(keyOf(i), namedSettings(i))
 		notes = append(notes, object.Delta[settings]{Type: object.Added, Key: keyOf(i)})
 	}
 	txn.Commit()
-	inf.budget.note(notes)
-	inf.budget.Fold(true, func() bool { return inf.store.Snapshot().FoldStats().Folded > 0 })
-	if n := len(inf.budget.changed); n != 2*foldBatch {
-		t.Errorf("%d keys are left after the first %d", n, foldBatch)
+	inf.memory.Note(notes)
+	inf.memory.Fold(true, func() bool { return inf.store.Snapshot().FoldStats().Folded > 0 })
+	if n := len(changedOf(inf)); n != 2*memory.FoldBatch {
+		t.Errorf("%d keys are left after the first %d", n, memory.FoldBatch)
 	}
 	inf.Halt(nil)
 	<-inf.done
@@ -185,7 +186,7 @@ func TestChangedKeysAreBounded(t *testing.T) {
 	inf := withBudget(1<<40, &answering{})
 	var notes []object.Delta[settings]
 	txn := inf.writer.Begin()
-	for i := range 2 * maxChanged {
+	for i := range 2 * memory.MaxChanged {
 		kind := object.Updated
 		if i%4 == 0 {
 			kind = object.Deleted
@@ -195,18 +196,18 @@ func TestChangedKeysAreBounded(t *testing.T) {
 		notes = append(notes, object.Delta[settings]{Type: kind, Key: keyOf(i)})
 	}
 	txn.Commit()
-	inf.budget.note(notes)
-	if n := len(inf.budget.changed); n != maxChanged || inf.budget.changed[0] != keyOf(1) || inf.budget.changed[3] != keyOf(5) {
+	inf.memory.Note(notes)
+	if n := len(changedOf(inf)); n != memory.MaxChanged || changedOf(inf)[0] != keyOf(1) || changedOf(inf)[3] != keyOf(5) {
 		t.Errorf("%d keys are remembered", n)
 	}
-	for left := maxChanged; left > 0; {
-		keys := inf.budget.takeChanged()
-		if len(keys) != min(left, foldBatch) {
+	for left := memory.MaxChanged; left > 0; {
+		keys := inf.memory.TakeChanged()
+		if len(keys) != min(left, memory.FoldBatch) {
 			t.Fatalf("%d keys at once, %d were left", len(keys), left)
 		}
 		left -= len(keys)
 	}
-	if len(inf.budget.takeChanged()) != 0 || inf.budget.changed != nil {
+	if len(inf.memory.TakeChanged()) != 0 || changedOf(inf) != nil {
 		t.Error("keys are taken twice, or their room is kept")
 	}
 	inf.Halt(nil)
@@ -216,29 +217,29 @@ func TestChangedKeysAreBounded(t *testing.T) {
 // TestNeighborsArePackedTogetherAgain: once a share of the objects has come one by one, a few
 // thousand at a time, and not before.
 func TestNeighborsArePackedTogetherAgain(t *testing.T) {
-	const n = repackBatch + 1000
+	const n = memory.RepackBatch + 1000
 	inf := withBudget(1<<40, &answering{})
-	b := inf.budget
+	b := inf.memory
 	for i := range n {
 		o := namedSettings(i)
 		o.Data = map[string]string{"text": fmt.Sprint(i) + strings.Repeat("all work and no play ", 10)}
 		txn := inf.writer.Begin()
 		txn.Set(object.KeyOf(o), o)
 		txn.Commit()
-		b.apply(inf.store.PackKeys([]object.Key{object.KeyOf(o)}, true))
+		b.Apply(inf.store.PackKeys([]object.Key{object.KeyOf(o)}, true))
 	}
 	last := packedBytes(inf)
 	for i, step := range []struct {
 		changes             int
 		enough, more, saves bool
 	}{
-		{changes: n/repackShare - 1},
+		{changes: n/memory.RepackShare - 1},
 		{changes: 1, enough: true},
-		{changes: n / repackShare, more: true, saves: true},
+		{changes: n / memory.RepackShare, more: true, saves: true},
 		{saves: true},
-		{changes: n/repackShare - 1},
+		{changes: n/memory.RepackShare - 1},
 	} {
-		b.note(make([]object.Delta[settings], step.changes))
+		b.Note(make([]object.Delta[settings], step.changes))
 		more := b.Repack(func() bool { return step.enough })
 		now := packedBytes(inf)
 		if more != step.more || (now < last) != step.saves {
@@ -251,6 +252,12 @@ func TestNeighborsArePackedTogetherAgain(t *testing.T) {
 	}
 	inf.Halt(nil)
 	<-inf.done
+}
+
+// changedOf returns the keys of changed objects that are open.
+func changedOf(inf *Informer[settings]) (keys []object.Key) {
+	inf.memory.Inspect(func(c *memory.Counts) { keys = c.Changed })
+	return keys
 }
 
 // packedBytes returns the memory of the packed objects alone.
@@ -266,33 +273,33 @@ func packedBytes(inf *Informer[settings]) (bytes int) {
 // TestWhatIsUsedIsTheSum: everything that an informer keeps for its objects is part of the memory that it reports.
 func TestWhatIsUsedIsTheSum(t *testing.T) {
 	inf := withBudget(1<<40, &answering{})
-	b := inf.budget
+	b := inf.memory
 	txn := inf.writer.Begin()
 	for i, o := range manySettings(200) {
 		txn.Set(keyOf(i), o)
 	}
 	txn.Commit()
 	used := b.Measure()
-	each := b.meanSize()
+	each := b.MeanSize()
 	grown := func(what string, want float64) {
 		t.Helper()
 		before := used
-		if used = b.Measure(); math.Abs(float64(used-before)-want) > 1 || b.memory.Used() != used {
-			t.Errorf("%s: %d bytes more, %d in all by the budget and %d by the account, want %.0f more", what, used-before, b.memory.Used(), used, want)
+		if used = b.Measure(); math.Abs(float64(used-before)-want) > 1 || b.Budget().Used() != used {
+			t.Errorf("%s: %d bytes more, %d in all by the budget and %d by the account, want %.0f more", what, used-before, b.Budget().Used(), used, want)
 		}
 	}
 	grown("nothing", 0)
-	b.gathered.Add(12_345)
+	b.Gathered.Add(12_345)
 	grown("what lists have read", 12_345)
-	b.shared += 777
+	b.Inspect(func(c *memory.Counts) { c.Shared += 777 })
 	grown("what is shared", 777)
 	for i := range 3 {
 		inf.guard.sampler.Keep(namedSettings(i), guard.EveryChange)
 	}
 	grown("what the guard keeps", 3*each)
-	b.changed = append(b.changed, keyOf(1), keyOf(2))
-	grown("keys of changes", 2*perChanged)
-	inf.applyFold(inf.store.PackKeys([]object.Key{keyOf(0), keyOf(1)}, true))
+	b.Inspect(func(c *memory.Counts) { c.Changed = append(c.Changed, keyOf(1), keyOf(2)) })
+	grown("keys of changes", 2*memory.PerChanged)
+	inf.Fold(inf.store.PackKeys([]object.Key{keyOf(0), keyOf(1)}, true))
 	used = b.Measure()
 	runtime.GC() // otherwise they are still open
 	runtime.GC()
@@ -300,7 +307,7 @@ func TestWhatIsUsedIsTheSum(t *testing.T) {
 	inf.store.Snapshot().Get(keyOf(1))
 	grown("what was read lately", 2*each)
 	inf.AddIndex("both", func(o settings) []string { return []string{"a", o.Name} })
-	grown("entries of an index", 2*200*perEntry)
+	grown("entries of an index", 2*200*memory.PerEntry)
 	g, folded := inf.store.Gather(10), inf.store.Snapshot().FoldStats().Bytes
 	for i, o := range manySettings(10) {
 		o.Name = fmt.Sprint("gathered-", i)
@@ -308,7 +315,7 @@ func TestWhatIsUsedIsTheSum(t *testing.T) {
 	}
 	g.Fold()
 	a := g.Arrivals(manySettings(10))
-	b.keepArrivalsOpen(a)
+	b.KeepArrivalsOpen(a)
 	grown("what handlers are to be told of", 10*each+float64(inf.store.Snapshot().FoldStats().Bytes-folded))
 	runtime.KeepAlive(a)
 	g.Close()
@@ -320,7 +327,7 @@ func TestWhatIsUsedIsTheSum(t *testing.T) {
 // changes or openings; not before.
 func TestSizesAreMeasuredAgain(t *testing.T) {
 	inf := withBudget(1, &answering{})
-	b, n, size := inf.budget, 0, 0
+	b, n, size := inf.memory, 0, 0
 	put := func(i int) {
 		txn := inf.writer.Begin()
 		o := namedSettings(i)
@@ -328,7 +335,7 @@ func TestSizesAreMeasuredAgain(t *testing.T) {
 		txn.Set(keyOf(i), o)
 		txn.Commit()
 	}
-	fold := func(i int) { inf.applyFold(inf.store.PackKeys([]object.Key{keyOf(i)}, true)) }
+	fold := func(i int) { inf.Fold(inf.store.PackKeys([]object.Key{keyOf(i)}, true)) }
 	add := func(more int, folded bool) {
 		for ; more > 0; n, more = n+1, more-1 {
 			if put(n); folded {
@@ -344,9 +351,9 @@ func TestSizesAreMeasuredAgain(t *testing.T) {
 		act  func()
 		want bool
 	}{
-		{"as many changes as are noted", func() { b.changes += resampleAfter }, false},
-		{"one change more", func() { b.changes++ }, true},
-		{"one change after that", func() { b.changes++ }, false},
+		{"as many changes as are noted", func() { b.Inspect(func(c *memory.Counts) { c.Changes += memory.ResampleAfter }) }, false},
+		{"one change more", func() { b.Inspect(func(c *memory.Counts) { c.Changes++ }) }, true},
+		{"one change after that", func() { b.Inspect(func(c *memory.Counts) { c.Changes++ }) }, false},
 		{"half as many open ones more", func() { // objects that were folded
 			for i := 1; i <= 30; i++ {
 				put(i)
@@ -357,23 +364,29 @@ func TestSizesAreMeasuredAgain(t *testing.T) {
 		{"one more of all", func() { add(1, true) }, true},
 		{"many that were opened", func() {
 			inf.store.Snapshot().Get(keyOf(0)) // the first one
-			b.opens = inf.store.Snapshot().FoldStats().Opens - resampleAfter
+			b.Inspect(func(c *memory.Counts) { c.Opens = inf.store.Snapshot().FoldStats().Opens - memory.ResampleAfter })
 		}, false},
-		{"one more that was opened", func() { b.opens-- }, true},
-		{"changes of a quarter of many objects", func() { b.objects, b.changes = 2*resampleShare*resampleAfter, 2*resampleAfter }, false},
-		{"one change more of these", func() { b.changes++ }, true},
+		{"one more that was opened", func() { b.Inspect(func(c *memory.Counts) { c.Opens-- }) }, true},
+		{"changes of a quarter of many objects", func() {
+			b.Inspect(func(c *memory.Counts) {
+				c.Objects, c.Changes = 2*memory.ResampleShare*memory.ResampleAfter, 2*memory.ResampleAfter
+			})
+		}, false},
+		{"one change more of these", func() { b.Inspect(func(c *memory.Counts) { c.Changes++ }) }, true},
 		{"a quarter of many that were opened", func() {
-			b.objects, b.opens = 2*resampleShare*resampleAfter, b.inf.store.Snapshot().FoldStats().Opens-2*resampleAfter
+			b.Inspect(func(c *memory.Counts) {
+				c.Objects, c.Opens = 2*memory.ResampleShare*memory.ResampleAfter, inf.store.Snapshot().FoldStats().Opens-2*memory.ResampleAfter
+			})
 		}, false},
-		{"one more of these", func() { b.opens-- }, true},
+		{"one more of these", func() { b.Inspect(func(c *memory.Counts) { c.Opens-- }) }, true},
 		{"none", func() {}, false},
 	} {
-		before := b.meanSize()
+		before := b.MeanSize()
 		size += 10_000
 		put(99) // an open one
 		step.act()
 		b.Measure()
-		if measured := b.meanSize() != before; measured != step.want {
+		if measured := b.MeanSize() != before; measured != step.want {
 			t.Errorf("%s: measured %t, want %t", step.name, measured, step.want)
 		}
 	}
@@ -398,7 +411,7 @@ func TestLargeObjectsAreNoticed(t *testing.T) {
 			txn := inf.writer.Begin()
 			txn.Set(object.KeyOf(o), o)
 			txn.Commit()
-			inf.budget.note([]object.Delta[settings]{{Type: object.Updated, Key: object.KeyOf(o), Object: o}})
+			inf.memory.Note([]object.Delta[settings]{{Type: object.Updated, Key: object.KeyOf(o), Object: o}})
 		}
 	}
 	for name, grow := range map[string]func(inf *Informer[settings]){
@@ -434,9 +447,9 @@ func TestLargeObjectsAreNoticed(t *testing.T) {
 // all of them if there is no room at all.
 func TestArrivalsStayOpenWithinTheirShare(t *testing.T) {
 	const each, batch = 1000, 10
-	inf := withBudget(arrivalsShare*each*batch*2, &answering{}) // room for two batches
-	b := inf.budget
-	b.mean.Store(math.Float64bits(each))
+	inf := withBudget(memory.ArrivalsShare*each*batch*2, &answering{}) // room for two batches
+	b := inf.memory
+	b.AssumeSize(each)
 	g := inf.store.Gather(5 * batch)
 	for i := range 5 * batch {
 		g.Add(namedSettings(i))
@@ -449,7 +462,7 @@ func TestArrivalsStayOpenWithinTheirShare(t *testing.T) {
 			objects = append(objects, namedSettings(i*batch+n))
 		}
 		all = append(all, g.Arrivals(objects))
-		b.keepArrivalsOpen(all[i])
+		b.KeepArrivalsOpen(all[i])
 		for at, a := range all {
 			if open := a.Open() > 0; open != (at > i-2) {
 				t.Errorf("after %d batches batch %d is open: %t", i+1, at, open)
@@ -471,7 +484,7 @@ func TestArrivalsStayOpenWithinTheirShare(t *testing.T) {
 func TestArrivalsThatAreGone(t *testing.T) {
 	const batches, batch = 3, 10
 	inf := withBudget(1<<40, &answering{})
-	b := inf.budget
+	b := inf.memory
 	g := inf.store.Gather(batches * batch)
 	for i := range batches * batch {
 		g.Add(namedSettings(i))
@@ -484,12 +497,10 @@ func TestArrivalsThatAreGone(t *testing.T) {
 			objects = append(objects, namedSettings(i*batch+n))
 		}
 		all = append(all, g.Arrivals(objects))
-		b.keepArrivalsOpen(all[i])
+		b.KeepArrivalsOpen(all[i])
 	}
 	open := func() int {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		return b.openForHandlers()
+		return b.OpenForHandlers()
 	}
 	for _, gone := range []int{1, 0, 2} {
 		before := open()
@@ -519,7 +530,7 @@ func TestStaleDictionariesGo(t *testing.T) {
 	const batch, batches = 500, 4
 	r := testseed.Rand(t)
 	inf := withBudget(1<<40, &answering{})
-	b := inf.budget
+	b := inf.memory
 	lines := make([]string, batches*100)
 	for i := range lines {
 		lines[i] = fmt.Sprintf("%016x%016x", r.Uint64(), r.Uint64())
@@ -538,13 +549,13 @@ func TestStaleDictionariesGo(t *testing.T) {
 	}
 	for kind := range batches {
 		write(kind*batch, (kind+1)*batch, kind)
-		inf.applyFold(inf.store.PackCold(object.Key{Name: fmt.Sprintf("%05d", kind*batch)}, batch, true))
+		inf.Fold(inf.store.PackCold(object.Key{Name: fmt.Sprintf("%05d", kind*batch)}, batch, true))
 	}
 	for kind := range batches - 1 { // a few of most batches stay
 		write(kind*batch+20, (kind+1)*batch, batches-1)
 	}
 	before := inf.writer.Begin()
-	for i := range visitBatch { // so that the others come after those that are examined first
+	for i := range memory.VisitBatch { // so that the others come after those that are examined first
 		before.Set(object.Key{Name: fmt.Sprintf("!%05d", i)}, namedSettings(i))
 	}
 	before.Commit()
@@ -553,12 +564,12 @@ func TestStaleDictionariesGo(t *testing.T) {
 	if all == 0 {
 		t.Fatal("there is no stale dictionary: the test does not test what it should")
 	}
-	moveBudget(b, all*staleShare)
-	if b.packAgain(); stale() != all {
+	moveBudget(b, all*memory.StaleShare)
+	if b.PackAgain(); stale() != all {
 		t.Errorf("stale dictionaries take %d bytes, and %d would do", stale(), all)
 	}
-	moveBudget(b, b.memory.Bytes()-staleShare)
-	if b.packAgain(); stale() != 0 {
+	moveBudget(b, b.Budget().Bytes()-memory.StaleShare)
+	if b.PackAgain(); stale() != 0 {
 		t.Errorf("stale dictionaries take %d bytes of %d still", stale(), all)
 	}
 	inf.Halt(nil)
@@ -592,7 +603,7 @@ func TestBudgetIsKeptByHand(t *testing.T) {
 		}
 		kept := func(what string, want bool) {
 			t.Helper()
-			used, problem := inf.budget.memory.Used(), inf.budget.memory.Problem()
+			used, problem := inf.memory.Budget().Used(), inf.memory.Budget().Problem()
 			if (used <= budget) != want || (problem == "") != want {
 				t.Errorf("%s: %d bytes are used of %d, problem: %t", what, used, budget, problem != "")
 			}
@@ -642,9 +653,9 @@ func TestNoMoreIsFoldedThanMust(t *testing.T) {
 	}
 	txn.Commit()
 	for range 2 { // the second has nothing to do
-		inf.budget.note(notes)
+		inf.memory.Note(notes)
 		st := inf.store.Snapshot().FoldStats()
-		if used := inf.budget.memory.Used(); st.Open < n/4 || st.Folded < foldBatch || used > inf.budget.memory.Bytes() || used < inf.budget.memory.Bytes()/2 {
+		if used := inf.memory.Budget().Used(); st.Open < n/4 || st.Folded < memory.FoldBatch || used > inf.memory.Budget().Bytes() || used < inf.memory.Budget().Bytes()/2 {
 			t.Errorf("%d open and %d folded objects take %d bytes", st.Open, st.Folded, used)
 		}
 	}
@@ -670,7 +681,7 @@ func foldAll(inf *Informer[settings], items []settings) {
 func TestOpenedObjectsThatNobodyHoldsTakeNothing(t *testing.T) {
 	const n = 3000
 	inf := withBudget(1<<40, &answering{})
-	b := inf.budget
+	b := inf.memory
 	foldAll(inf, manySettings(n))
 	readAll := func() (held []settings) {
 		for _, o := range inf.store.Snapshot().All() {
@@ -682,12 +693,12 @@ func TestOpenedObjectsThatNobodyHoldsTakeNothing(t *testing.T) {
 	b.Measure()
 	most := b.Measure() // now that their sizes are known
 	moveBudget(b, most-n*20)
-	b.note(nil)
-	if now := inf.Status().Memory; now.Used <= b.memory.Bytes() || now.Problem == "" || len(held) != n {
+	b.Note(nil)
+	if now := inf.Status().Memory; now.Used <= b.Budget().Bytes() || now.Problem == "" || len(held) != n {
 		t.Errorf("%d bytes are used while somebody holds %d objects, %d before, and there is no problem", now.Used, len(held), most)
 	}
 	runtime.KeepAlive(held)
-	collectUntil(func() bool { b.note(nil); return b.used.Load() <= most-n*30 })
+	collectUntil(func() bool { b.Note(nil); return b.Used() <= most-n*30 })
 	if now := inf.Status().Memory; now.Used > most-n*30 || now.Problem != "" {
 		t.Errorf("%d bytes are used once nobody holds the objects, %d before: %s", now.Used, most, now.Problem)
 	}
@@ -704,7 +715,7 @@ func TestProblemEndsWithTheInformer(t *testing.T) {
 		}
 		some := withBudget(1<<20, &answering{items: manySettings(50)})
 		many := New(Config[settings]{
-			Name: "many", Namespaces: []string{""}, Options: Options{Logger: slog.New(slog.DiscardHandler), NoWatchList: true}, Memory: some.budget.memory,
+			Name: "many", Namespaces: []string{""}, Options: Options{Logger: slog.New(slog.DiscardHandler), NoWatchList: true}, Memory: some.memory.Budget(),
 			NewSource: func(string) (source.ListerWatcher[settings], error) { return &answering{items: large}, nil },
 		})
 		for _, inf := range []*Informer[settings]{some, many} {

@@ -13,6 +13,7 @@ import (
 	"github.com/tidings/tidings/internal/budget"
 	"github.com/tidings/tidings/internal/fold"
 	"github.com/tidings/tidings/internal/intake"
+	"github.com/tidings/tidings/internal/memory"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
 )
@@ -61,11 +62,8 @@ func newBudget(bytes int64) *budget.Budget { return budget.New(bytes, slog.New(s
 func sizeOf(objects []settings) int64 { return budget.SizeOf(objects) }
 
 // moveBudget gives an informer a budget of its own, of another size.
-func moveBudget(b *budgeted[settings], bytes int64) {
-	b.memory = newBudget(bytes)
-	b.memory.Add(b)
-	b.used.Store(0)
-	b.Measure()
+func moveBudget(b *memory.Account[settings], bytes int64) {
+	b.MoveTo(newBudget(bytes))
 }
 
 func startIt(t *testing.T, inf *Informer[settings]) {
@@ -76,7 +74,7 @@ func startIt(t *testing.T, inf *Informer[settings]) {
 	t.Cleanup(func() {
 		inf.Halt(nil)
 		<-inf.done
-		if used := inf.budget.memory.Used(); used != 0 {
+		if used := inf.memory.Budget().Used(); used != 0 {
 			t.Errorf("%d bytes of the budget are taken in the end", used)
 		}
 	})
@@ -91,15 +89,15 @@ func TestListStaysWithinItsBudget(t *testing.T) {
 		var inf *Informer[settings]
 		var most int64
 		src := looking{&answering{items: manySettings(3000)}, func(n int) error {
-			used := inf.budget.memory.Used()
-			if most = max(most, used); n == checkEvery && used < checkEvery/2*2000 {
+			used := inf.memory.Budget().Used()
+			if most = max(most, used); n == memory.CheckEvery && used < memory.CheckEvery/2*2000 {
 				t.Errorf("%d objects of a list are counted as %d bytes", n, used)
 			}
 			return nil
 		}}
 		inf = withBudget(budget, src)
 		startIt(t, inf)
-		if most > budget+checkEvery*each {
+		if most > budget+memory.CheckEvery*each {
 			t.Errorf("%d bytes were used during the list, with a budget of %d", most, budget)
 		}
 		st := inf.Status().Memory
@@ -114,7 +112,7 @@ func TestListStaysWithinItsBudget(t *testing.T) {
 		inf.currentParts()[0].forceRelist(errors.New("again"))
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if st := inf.Status(); most == 0 || most > 2*budget+checkEvery*each || st.Memory.Folded != 3000 {
+		if st := inf.Status(); most == 0 || most > 2*budget+memory.CheckEvery*each || st.Memory.Folded != 3000 {
 			t.Errorf("%d bytes were used during another list, with a budget of %d; %+v", most, budget, st.Memory)
 		}
 		for i := range 3000 {
@@ -129,12 +127,12 @@ func TestListStaysWithinItsBudget(t *testing.T) {
 func TestSizeIsLearnedAsAListGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var inf *Informer[settings]
-		items := manySettings(checkEvery)
-		for _, o := range items[:2*firstCheck] {
+		items := manySettings(memory.CheckEvery)
+		for _, o := range items[:2*memory.FirstCheck] {
 			o.Data = nil
 		}
 		inf = withBudget(1<<30, looking{&answering{items: items}, func(n int) error {
-			if used := inf.budget.memory.Used(); n == checkEvery && used < int64(checkEvery-10*firstCheck)/2*2000 {
+			if used := inf.memory.Budget().Used(); n == memory.CheckEvery && used < int64(memory.CheckEvery-10*memory.FirstCheck)/2*2000 {
 				t.Errorf("%d objects, few of which are small, are counted as %d bytes", n, used)
 			}
 			return nil
@@ -176,9 +174,9 @@ func TestUnfoldableObjectsCountOnce(t *testing.T) {
 			}
 			var inf *Informer[settings]
 			inf = withBudget(1, looking{&answering{items: items}, func(n int) error {
-				b := inf.budget
+				b := inf.memory
 				b.Measure()
-				if used, want := float64(b.memory.Used()), float64(n)*(b.meanSize()+perObject); used > 1.1*want+float64(b.shared)+10_000 || n == 1000 && used < 0.6*want {
+				if used, want := float64(b.Budget().Used()), float64(n)*(b.MeanSize()+memory.PerObject); used > 1.1*want+float64(b.SharedBytes())+10_000 || n == 1000 && used < 0.6*want {
 					t.Errorf("%d objects are counted as %.0f bytes, want %.0f", n, used, want)
 				}
 				return nil
@@ -189,8 +187,8 @@ func TestUnfoldableObjectsCountOnce(t *testing.T) {
 				}
 			}
 			startIt(t, inf)
-			if st := inf.Status(); st.Objects != 1000 || st.Memory.Open != 1000 || inf.budget.gathered.Load() != 0 {
-				t.Errorf("%+v, and %d bytes of a list that is no more", st.Memory, inf.budget.gathered.Load())
+			if st := inf.Status(); st.Objects != 1000 || st.Memory.Open != 1000 || inf.memory.Gathered.Load() != 0 {
+				t.Errorf("%+v, and %d bytes of a list that is no more", st.Memory, inf.memory.Gathered.Load())
 			}
 		})
 	}
@@ -217,14 +215,14 @@ func TestListThatBreaksTakesNothing(t *testing.T) {
 			if n < 900 {
 				return nil
 			}
-			if broken++; inf.budget.memory.Used() < 500*2000 {
-				t.Errorf("900 objects of a list are counted as %d bytes", inf.budget.memory.Used())
+			if broken++; inf.memory.Budget().Used() < 500*2000 {
+				t.Errorf("900 objects of a list are counted as %d bytes", inf.memory.Budget().Used())
 			}
 			return errors.New("broken off")
 		}})
 		startIt(t, inf)
 		inf.Status() // measures
-		if used := inf.budget.memory.Used(); broken == 0 || used > 100_000 {
+		if used := inf.memory.Budget().Used(); broken == 0 || used > 100_000 {
 			t.Errorf("%d lists broke off, and %d bytes are used", broken, used)
 		}
 	})
@@ -264,8 +262,8 @@ func TestOpenBytesAreThoseThatFold(t *testing.T) {
 		}
 		inf := withBudget(1, &answering{items: items})
 		startIt(t, inf)
-		if st := inf.Status().Memory; st.Unfoldable != 50 || st.Open != 50 || inf.budget.OpenBytes() != 0 {
-			t.Errorf("%d bytes to fold of %+v", inf.budget.OpenBytes(), st)
+		if st := inf.Status().Memory; st.Unfoldable != 50 || st.Open != 50 || inf.memory.OpenBytes() != 0 {
+			t.Errorf("%d bytes to fold of %+v", inf.memory.OpenBytes(), st)
 		}
 	})
 }
@@ -421,9 +419,9 @@ func TestFoldedListThatBreaks(t *testing.T) {
 // TestUnchangedStatesAreObjects: a folded state that a list brings again is kept as it is, and is the object for
 // everybody who looks, whatever is done with it in a list.
 func TestUnchangedStatesAreObjects(t *testing.T) {
-	for name, list := range map[string]func(g *gatherer[settings], same intake.Received[settings], older settings){
-		"added": func(g *gatherer[settings], same intake.Received[settings], _ settings) { g.Add(same) },
-		"set": func(g *gatherer[settings], same intake.Received[settings], older settings) {
+	for name, list := range map[string]func(g *memory.List[settings], same intake.Received[settings], older settings){
+		"added": func(g *memory.List[settings], same intake.Received[settings], _ settings) { g.Add(same) },
+		"set": func(g *memory.List[settings], same intake.Received[settings], older settings) {
 			g.Add(received(older))
 			g.Set(0, same)
 		},
@@ -438,7 +436,7 @@ func TestUnchangedStatesAreObjects(t *testing.T) {
 				if !held.IsFolded() {
 					t.Fatal("the object is open")
 				}
-				g := p.Gather(1).(*gatherer[settings])
+				g := p.Gather(1).(*memory.List[settings])
 				older := o.DeepCopy()
 				older.ResourceVersion = "4"
 				list(g, intake.Received[settings]{Unchanged: true, State: p.inFlight.unchanged(&held)}, older)
@@ -465,11 +463,11 @@ func TestListThatIsGivenUpTakesNothing(t *testing.T) {
 		for _, o := range manySettings(100) {
 			g.Add(received(o))
 		}
-		if n := inf.budget.gathered.Load(); n < 50*2000 {
+		if n := inf.memory.Gathered.Load(); n < 50*2000 {
 			t.Errorf("100 objects count as %d bytes", n)
 		}
 		g.Close()
-		if n := inf.budget.gathered.Load(); n != 0 {
+		if n := inf.memory.Gathered.Load(); n != 0 {
 			t.Errorf("%d bytes are counted of nothing", n)
 		}
 	})
@@ -480,24 +478,24 @@ func TestRelistCountsWhatIsNew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inf := withBudget(1<<30, &answering{items: manySettings(100)})
 		startIt(t, inf)
-		g := inf.currentParts()[0].Gather(0).(*gatherer[settings])
-		used := inf.budget.Measure()
+		g := inf.currentParts()[0].Gather(0).(*memory.List[settings])
+		used := inf.memory.Measure()
 		for _, o := range inf.store.Snapshot().All() {
 			g.Add(received(o))
 		}
-		g.count()
-		if now := inf.budget.Measure(); now != used || g.Open() != 0 {
+		g.Count()
+		if now := inf.memory.Measure(); now != used || g.Open() != 0 {
 			t.Errorf("%d bytes are used while %d unchanged objects are listed, %d before", now, g.Len(), used)
 		}
 		changed := namedSettings(1)
 		changed.ResourceVersion = "6"
 		g.Add(received(changed))
-		g.count()
-		if now := inf.budget.Measure(); now <= used || g.Open() != 1 {
+		g.Count()
+		if now := inf.memory.Measure(); now <= used || g.Open() != 1 {
 			t.Errorf("%d bytes are used with %d objects that have changed, %d without", now, g.Open(), used)
 		}
 		g.Close()
-		if now := inf.budget.Measure(); now != used {
+		if now := inf.memory.Measure(); now != used {
 			t.Errorf("%d bytes are used behind the list, %d before", now, used)
 		}
 	})
@@ -508,7 +506,7 @@ func TestUnchangedObjectsAreNotPackedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inf := withBudget(1, &answering{items: manySettings(100)})
 		startIt(t, inf)
-		g := inf.currentParts()[0].Gather(0).(*gatherer[settings])
+		g := inf.currentParts()[0].Gather(0).(*memory.List[settings])
 		before := inf.store.Snapshot().FoldStats()
 		for _, o := range inf.store.Snapshot().All() {
 			g.Add(received(o))

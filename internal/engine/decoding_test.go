@@ -22,8 +22,8 @@ func tightPart(t *testing.T, src source.ListerWatcher[settings]) *part[settings]
 	t.Helper()
 	inf := withBudget(1, src)
 	startIt(t, inf)
-	inf.budget.memory.Change(1<<20 - inf.budget.memory.Used())
-	t.Cleanup(func() { inf.budget.memory.Change(-inf.budget.memory.Used()) })
+	inf.memory.Budget().Change(1<<20 - inf.memory.Budget().Used())
+	t.Cleanup(func() { inf.memory.Budget().Change(-inf.memory.Budget().Used()) })
 	return inf.currentParts()[0]
 }
 
@@ -65,7 +65,7 @@ func TestReceivedEncodings(t *testing.T) {
 		if !w.encodingOf(nil).IsZero() {
 			t.Error("an object without a state has an encoding")
 		}
-		p.inf.budget.memory.Change(-p.inf.budget.memory.Used())
+		p.inf.memory.Budget().Change(-p.inf.memory.Budget().Used())
 		o := namedSettings(1)
 		if r, err := p.Decode(arriving(t, o)); r.Object != o || err != nil || r.State != nil {
 			t.Errorf("%+v is decoded, %v; encodings are kept although there is room", r, err)

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
-	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -23,12 +22,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tidings/tidings/internal/codec"
 	"github.com/tidings/tidings/internal/fold"
 	"github.com/tidings/tidings/internal/fold/file"
+	"github.com/tidings/tidings/internal/memory"
+	"github.com/tidings/tidings/internal/saved"
 	"github.com/tidings/tidings/internal/testseed"
 	"github.com/tidings/tidings/internal/usercode"
 	"github.com/tidings/tidings/object"
@@ -38,32 +38,45 @@ import (
 type settings = *corev1.ConfigMap
 
 // newSaved returns an informer that is not running, with the file of its only part.
-func newSaved(tb testing.TB, dir string, folding bool) (*Informer[settings], *partFile) {
+func newSaved(tb testing.TB, dir string, folding bool) (*Informer[settings], *saved.File) {
 	tb.Helper()
 	inf := New(Config[settings]{Name: "configmaps", Namespaces: []string{""}, Options: Options{
 		Logger: slog.New(slog.DiscardHandler),
-		Files:  &FileOptions{Dir: dir, Cluster: func(context.Context) (string, error) { return "test", nil }},
+		Files:  &saved.Options{Dir: dir, Cluster: func(context.Context) (string, error) { return "test", nil }},
 	}})
 	if folding {
 		inf.useMemory(newBudget(1))
 	}
 	var err error
-	if inf.files, err = inf.newFiles(); err != nil || inf.files.disabledReason != nil {
-		tb.Fatal(err, inf.files.disabledReason)
+	if inf.files, err = inf.newFiles(); err != nil {
+		tb.Fatal(err)
 	}
-	return inf, inf.files.ofPart("")
+	if reason, _ := inf.files.Disabled(); reason != nil {
+		tb.Fatal(reason)
+	}
+	return inf, inf.files.OfPart("")
+}
+
+// settingsCodec returns a codec of its own.
+func settingsCodec(t *testing.T) *codec.Objects[settings] {
+	t.Helper()
+	c, err := codec.NewAs[settings](reflect.TypeFor[settings](), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // savedBefore returns an informer that is not running and its part, with a file of five objects
 // that another informer saved.
-func savedBefore(t *testing.T, folding bool) (*Informer[settings], *part[settings], *partFile) {
+func savedBefore(t *testing.T, folding bool) (*Informer[settings], *part[settings], *saved.File) {
 	t.Helper()
 	inf, pf := newSaved(t, t.TempDir(), folding)
 	fill(inf, 5, 3)
 	if err := save(t.Context(), inf, pf); err != nil {
 		t.Fatal(err)
 	}
-	next, _ := newSaved(t, filepath.Dir(pf.path), folding)
+	next, _ := newSaved(t, filepath.Dir(pf.Path), folding)
 	p, err := next.newTestPart(pf)
 	if err != nil {
 		t.Fatal(err)
@@ -89,9 +102,9 @@ func fill(inf *Informer[settings], n, generation int) {
 }
 
 // save writes the store to the file.
-func save(ctx context.Context, inf *Informer[settings], pf *partFile) error {
+func save(ctx context.Context, inf *Informer[settings], pf *saved.File) error {
 	snap := inf.store.Snapshot()
-	_, err := inf.files.write(ctx, pf, snap, snap.ResourceVersion(), time.Now())
+	_, err := inf.files.Write(ctx, pf, snap, snap.ResourceVersion(), time.Now())
 	return err
 }
 
@@ -120,15 +133,15 @@ func TestSaveAndLoad(t *testing.T) {
 				t.Fatal(err)
 			}
 			next, pf := newSaved(t, dir, to)
-			l, err := next.files.load(t.Context(), pf)
+			l, err := next.files.Load(t.Context(), pf)
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer l.close()
-			if want := (object.Key{Namespace: "shop", Name: "s-0699"}); l.version != "3999" || l.newest != want || l.objects().Len() != 700 {
-				t.Errorf("loaded %d objects at %s, the newest %v", l.objects().Len(), l.version, l.newest)
+			defer l.Close()
+			if want := (object.Key{Namespace: "shop", Name: "s-0699"}); l.Version != "3999" || l.Newest != want || l.Objects().Len() != 700 {
+				t.Errorf("loaded %d objects at %s, the newest %v", l.Objects().Len(), l.Version, l.Newest)
 			}
-			wantGeneration(t, l.objects(), "3")
+			wantGeneration(t, l.Objects(), "3")
 		})
 	})
 }
@@ -152,7 +165,7 @@ func FuzzLoad(f *testing.F) {
 	if err := save(f.Context(), inf, pf); err != nil {
 		f.Fatal(err)
 	}
-	whole, err := os.ReadFile(pf.path)
+	whole, err := os.ReadFile(pf.Path)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -161,17 +174,17 @@ func FuzzLoad(f *testing.F) {
 	f.Add(append(whole[:len(whole):len(whole)], whole...))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if err := os.WriteFile(pf.path, data, 0o600); err != nil {
+		if err := os.WriteFile(pf.Path, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		l, err := inf.files.load(t.Context(), pf)
+		l, err := inf.files.Load(t.Context(), pf)
 		switch {
 		case err != nil && string(data) == string(whole):
 			t.Fatal(err)
-		case err == nil && l.objects().Len() != 40: // another fuzzing process uses the same files
-			t.Fatalf("%d bytes were read as %d objects", len(data), l.objects().Len())
+		case err == nil && l.Objects().Len() != 40: // another fuzzing process uses the same files
+			t.Fatalf("%d bytes were read as %d objects", len(data), l.Objects().Len())
 		case err == nil:
-			wantGeneration(t, l.objects(), "1")
+			wantGeneration(t, l.Objects(), "1")
 		}
 	})
 }
@@ -189,11 +202,11 @@ func FuzzHostileRecord(f *testing.F) {
 				inf.AddIndex("namespace", func(o settings) []string { return []string{o.GetNamespace()} })
 			}
 			identity := map[string]string{"cluster": "test"}
-			for key, value := range pf.identity {
+			for key, value := range pf.Identity {
 				identity[key] = value
 			}
 			header := file.Header{Identity: identity, ResourceVersions: map[string]string{"": "7"}}
-			err := file.WriteFile(pf.path, header, file.Options{}, func(w *file.Writer) error {
+			err := file.WriteFile(pf.Path, header, file.Options{}, func(w *file.Writer) error {
 				var packer fold.Packer
 				record := file.Record{Namespace: namespace, Name: name, UID: uid, ResourceVersion: version, Object: packer.Pack(encoded, nil)}
 				return errors.Join(w.Write(record), w.Write(record)) // twice, which no writer does
@@ -205,13 +218,13 @@ func FuzzHostileRecord(f *testing.F) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			l, err := inf.files.load(t.Context(), pf)
+			l, err := inf.files.Load(t.Context(), pf)
 			if err != nil {
-				l.close()
+				l.Close()
 				continue
 			}
 			_, err = inf.takeOver(t.Context(), p, &l)
-			l.close()
+			l.Close()
 			if err != nil {
 				continue
 			}
@@ -230,7 +243,7 @@ func (inf *Informer[T]) Subscribe(deliver func(object.Delta[T]), opts HandlerOpt
 	return s, s.Start()
 }
 
-func (inf *Informer[T]) newTestPart(pf *partFile) (*part[T], error) {
+func (inf *Informer[T]) newTestPart(pf *saved.File) (*part[T], error) {
 	if inf.cfg.NewSource == nil {
 		inf.cfg.NewSource = func(string) (source.ListerWatcher[T], error) { return source.Funcs[T]{}, nil }
 	}
@@ -251,19 +264,19 @@ func TestKilledWhileSaving(t *testing.T) {
 	for round := range rounds {
 		killWhileSaving(t, dir, round, random.IntN(4*objects))
 		inf, pf := newSaved(t, dir, false)
-		l, err := inf.files.load(t.Context(), pf)
+		l, err := inf.files.Load(t.Context(), pf)
 		if errors.Is(err, fs.ErrNotExist) && last == "" {
 			continue
 		}
-		if err != nil || l.objects().Len() != objects {
-			t.Fatalf("round %d: %d objects, %v", round, l.items.Len(), err)
+		if err != nil || l.Objects().Len() != objects {
+			t.Fatalf("round %d: %d objects, %v", round, l.Items.Len(), err)
 		}
-		if object.OlderResourceVersion(l.version, last) {
-			t.Errorf("round %d: the file went back from %s to %s", round, last, l.version)
+		if object.OlderResourceVersion(l.Version, last) {
+			t.Errorf("round %d: the file went back from %s to %s", round, last, l.Version)
 		}
-		last = l.version
-		generation, _ := strconv.Atoi(l.version)
-		wantGeneration(t, l.objects(), strconv.Itoa(generation/1000))
+		last = l.Version
+		generation, _ := strconv.Atoi(l.Version)
+		wantGeneration(t, l.Objects(), strconv.Itoa(generation/1000))
 	}
 	if last == "" {
 		t.Error("no file was ever complete")
@@ -318,67 +331,6 @@ func TestSavingChild(t *testing.T) {
 	}
 }
 
-// TestFileNames checks that files of different parts can coexist.
-func TestFileNames(t *testing.T) {
-	base := map[string]string{"resource": "pods", "type": "T", "namespace": "", "labels": "", "format": "1", "transform": "a"}
-	with := func(key, value string) map[string]string {
-		m := map[string]string{key: value}
-		for k, v := range base {
-			if _, set := m[k]; !set {
-				m[k] = v
-			}
-		}
-		return m
-	}
-	name := fileName("pods (labels a/b)", base)
-	if name != filepath.Base(name) || name != plain(name) {
-		t.Errorf("%q is no plain name", name)
-	}
-	for word, want := range map[string]string{"a-z.09": "a-z.09", "AZ": "az", "a/b:c@d{e`f": "a_b_c_d_e_f", "..x": "x", strings.Repeat("x", 200): strings.Repeat("x", 80)} {
-		if got := plain(word); got != want {
-			t.Errorf("%q became %q, want %q", word, got, want)
-		}
-	}
-	if got := fileName("pods", with("namespace", "shop")); !strings.HasPrefix(got, "pods-shop-") || !strings.HasPrefix(fileName("pods", base), "pods-") {
-		t.Errorf("file name %q does not tell whose it is", got)
-	}
-	for _, key := range []string{"resource", "type", "namespace", "labels"} {
-		if fileName("pods (labels a/b)", with(key, "x")) == name {
-			t.Errorf("another %s has the same file", key)
-		}
-	}
-	for _, key := range []string{"format", "transform"} {
-		if fileName("pods (labels a/b)", with(key, "x")) != name {
-			t.Errorf("another %s has another file, so that the old one stays", key)
-		}
-	}
-	if got := fileName("../../etc/passwd", map[string]string{"namespace": "../x"}); filepath.Base(got) != got {
-		t.Errorf("file name %q", got)
-	}
-}
-
-// TestLayout distinguishes types with different fields.
-func TestLayout(t *testing.T) {
-	type inner struct{ A int }
-	type other struct{ A int64 }
-	kinds := map[string]any{
-		"int": struct{ X inner }{}, "int64": struct{ X other }{}, "tag": struct {
-			X inner `json:"x"`
-		}{}, "name": struct{ Y inner }{}, "slice": struct{ X []inner }{},
-	}
-	seen := map[string]string{}
-	for name, v := range kinds {
-		hash := layout(reflect.TypeOf(v))
-		if before, ok := seen[hash]; ok {
-			t.Errorf("%s and %s have the same layout", name, before)
-		}
-		seen[hash] = name
-	}
-	if once, again := layout(reflect.TypeFor[corev1.Pod]()), layout(reflect.TypeFor[corev1.Pod]()); once != again {
-		t.Error("a type has two layouts")
-	}
-}
-
 // TestUnusedFilesAreRemoved: files that no program has written for long, and nothing else.
 func TestUnusedFilesAreRemoved(t *testing.T) {
 	dir := t.TempDir()
@@ -388,23 +340,23 @@ func TestUnusedFilesAreRemoved(t *testing.T) {
 	if err := save(t.Context(), inf, pf); err != nil { // a usable one
 		t.Fatal(err)
 	}
-	long := time.Now().Add(-unusedFor - time.Hour)
-	old, young := fileName("old", nil), fileName("young", nil)
+	long := time.Now().Add(-14*24*time.Hour - time.Hour)
+	old, young := "old-0123456789abcdef.tidings", "young-0123456789abcdef.tidings"
 	abandoned := old + ".0123456789.tmp"
 	for name, age := range map[string]time.Time{
-		filepath.Base(pf.path): long, old: long, abandoned: long, young: long.Add(2 * time.Hour), "notes.txt": long, "recording" + fileSuffix: long,
+		filepath.Base(pf.Path): long, old: long, abandoned: long, young: long.Add(2 * time.Hour), "notes.txt": long, "recording.tidings": long,
 		old + ".bak": long,
 	} {
 		path := filepath.Join(dir, name)
 		var err error
-		if path != pf.path {
+		if path != pf.Path {
 			err = os.WriteFile(path, []byte("x"), 0o600)
 		}
 		if err := errors.Join(err, os.Chtimes(path, age, age)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	directory := fileName("directory", nil)
+	directory := "directory-0123456789abcdef.tidings"
 	if err := os.Mkdir(filepath.Join(dir, directory), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -427,7 +379,7 @@ func TestUnusedFilesAreRemoved(t *testing.T) {
 	if left[old] || left[abandoned] {
 		t.Error("a file that nobody has written for long is still there")
 	}
-	for _, name := range []string{filepath.Base(pf.path), young, "notes.txt", "recording" + fileSuffix, old + ".bak", directory} {
+	for _, name := range []string{filepath.Base(pf.Path), young, "notes.txt", "recording.tidings", old + ".bak", directory} {
 		if !left[name] {
 			t.Errorf("%s was removed", name)
 		}
@@ -460,26 +412,6 @@ func TestOldNewsAfterAFile(t *testing.T) {
 			}
 		}
 	})
-}
-
-// TestSecretsAreRecognized by their Go type or by the resource; other types may have the same name.
-func TestSecretsAreRecognized(t *testing.T) {
-	type Secret struct{ corev1.ConfigMap }
-	secret, pod := corev1.SchemeGroupVersion.WithResource("secrets"), corev1.SchemeGroupVersion.WithResource("pods")
-	for _, tt := range []struct {
-		typ      reflect.Type
-		resource schema.GroupVersionResource
-		want     bool
-	}{
-		{reflect.TypeFor[*corev1.Secret](), schema.GroupVersionResource{}, true}, {reflect.TypeFor[*corev1.Secret](), pod, true},
-		{reflect.TypeFor[*metav1.PartialObjectMetadata](), secret, true}, {reflect.TypeFor[object.Object](), secret, true},
-		{reflect.TypeFor[object.Object](), schema.GroupVersionResource{}, false}, {reflect.TypeFor[*Secret](), schema.GroupVersionResource{}, false},
-		{reflect.TypeFor[*corev1.ConfigMap](), pod, false}, {reflect.TypeFor[*corev1.ConfigMap](), schema.GroupVersionResource{Group: "x", Version: "v1", Resource: "secrets"}, false},
-	} {
-		if got := isSecret(tt.typ, tt.resource); got != tt.want {
-			t.Errorf("%v of %v: %t", tt.typ, tt.resource, got)
-		}
-	}
 }
 
 // TestRecordsThatDoNotBelong: a file with an object that is not of the collection, or differs from
@@ -525,8 +457,8 @@ func TestRecordsThatDoNotBelong(t *testing.T) {
 					return
 				}
 				inf, _ := newSaved(t, t.TempDir(), folding)
-				pf := inf.files.ofPart("shop")
-				header := file.Header{Identity: maps.Clone(pf.identity), ResourceVersions: tt.versions}
+				pf := inf.files.OfPart("shop")
+				header := file.Header{Identity: maps.Clone(pf.Identity), ResourceVersions: tt.versions}
 				if header.Identity["cluster"] = "test"; tt.versions == nil {
 					header.ResourceVersions = map[string]string{"shop": "7"}
 				}
@@ -534,7 +466,7 @@ func TestRecordsThatDoNotBelong(t *testing.T) {
 				if tt.change != nil {
 					tt.change(&record)
 				}
-				err := file.WriteFile(pf.path, header, file.Options{}, func(w *file.Writer) error {
+				err := file.WriteFile(pf.Path, header, file.Options{}, func(w *file.Writer) error {
 					var packer fold.Packer
 					record.Object = packer.Pack(tt.data, nil)
 					return w.Write(record)
@@ -542,12 +474,12 @@ func TestRecordsThatDoNotBelong(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				l, err := inf.files.load(t.Context(), pf)
-				l.close()
+				l, err := inf.files.Load(t.Context(), pf)
+				l.Close()
 				switch {
 				case tt.words == "":
-					if err != nil || l.version != "7" {
-						t.Errorf("at %q: %v", l.version, err)
+					if err != nil || l.Version != "7" {
+						t.Errorf("at %q: %v", l.Version, err)
 					}
 				case !errors.Is(err, file.ErrBroken) || !strings.Contains(err.Error(), tt.words) || strings.Contains(err.Error(), "panic"):
 					t.Errorf("%v, want an error with %q", err, tt.words)
@@ -568,25 +500,8 @@ func TestObjectsThatCannotBeEncodedAreNotSaved(t *testing.T) {
 	if err := save(t.Context(), inf, pf); err == nil || !strings.Contains(err.Error(), "shop/1") {
 		t.Errorf("%v, want an error that names the object", err)
 	}
-	if left, err := os.ReadDir(filepath.Dir(pf.path)); err != nil || len(left) != 0 {
+	if left, err := os.ReadDir(filepath.Dir(pf.Path)); err != nil || len(left) != 0 {
 		t.Errorf("%v, %v are left", left, err)
-	}
-}
-
-// TestJitter spreads the actions of programs started together, by up to a fifth in both directions.
-func TestJitter(t *testing.T) {
-	shortest, longest := time.Duration(1<<62), time.Duration(0)
-	for range 2000 {
-		d := jitter(time.Hour)
-		shortest, longest = min(shortest, d), max(longest, d)
-	}
-	if shortest < 48*time.Minute || shortest > 52*time.Minute || longest > 72*time.Minute || longest < 68*time.Minute {
-		t.Errorf("from %v to %v, want 48 to 72 minutes", shortest, longest)
-	}
-	for range 2000 {
-		if d := jitter(math.MaxInt64); d < 1e6*time.Hour {
-			t.Fatalf("%v instead of practically never", d)
-		}
 	}
 }
 
@@ -632,15 +547,15 @@ func TestHandlerStopsAnInformerThatSaves(t *testing.T) {
 // TestFileOptionsAreChecked: for example, a key must be long enough.
 func TestFileOptionsAreChecked(t *testing.T) {
 	long := make([]byte, file.MinKey)
-	for words, o := range map[string]FileOptions{
+	for words, o := range map[string]saved.Options{
 		"": {}, "negative": {Every: -1}, "has 1 bytes": {Key: []byte("k")}, fmt.Sprintf("has %d bytes", file.MinKey-1): {Key: long[1:]}, "no key": {Secrets: true},
 	} {
-		if err := o.check(); (err == nil) != (words == "") || err != nil && !strings.Contains(err.Error(), words) {
+		if err := o.Check(); (err == nil) != (words == "") || err != nil && !strings.Contains(err.Error(), words) {
 			t.Errorf("%q: %v", words, err)
 		}
 	}
-	for _, o := range []FileOptions{{Key: long}, {Key: long, Secrets: true}, {Every: 1}} {
-		if err := o.check(); err != nil {
+	for _, o := range []saved.Options{{Key: long}, {Key: long, Secrets: true}, {Every: 1}} {
+		if err := o.Check(); err != nil {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
@@ -654,14 +569,14 @@ func TestPanicWhileLoading(t *testing.T) {
 		t.Fatal(err)
 	}
 	inf.files.Cluster = func(context.Context) (string, error) { panic("oh dear") }
-	l, err := inf.files.load(t.Context(), pf)
-	l.close()
-	if _, momentary := errors.AsType[momentaryError](err); !momentary || !strings.Contains(err.Error(), "oh dear") {
+	l, err := inf.files.Load(t.Context(), pf)
+	l.Close()
+	if _, momentary := errors.AsType[saved.MomentaryError](err); !momentary || !strings.Contains(err.Error(), "oh dear") {
 		t.Errorf("%v, want an error with the panic that says nothing about the file", err)
 	}
-	pf.identity = nil // writing to it panics
-	l, err = inf.files.load(t.Context(), pf)
-	l.close()
+	pf.Identity = nil // writing to it panics
+	l, err = inf.files.Load(t.Context(), pf)
+	l.Close()
 	if !errors.Is(err, file.ErrBroken) || !strings.Contains(err.Error(), "panic") {
 		t.Errorf("%v, want an error with the panic", err)
 	}
@@ -679,7 +594,7 @@ func testFileComesFirst(t *testing.T, folding bool) {
 		if err := save(t.Context(), inf, pf); err != nil {
 			t.Fatal(err)
 		}
-		next, _ := newSaved(t, filepath.Dir(pf.path), folding)
+		next, _ := newSaved(t, filepath.Dir(pf.Path), folding)
 		fill(next, n, 2)
 		before := next.store.Snapshot().FoldStats().Bytes
 		p, err := next.newTestPart(pf)
@@ -717,18 +632,18 @@ func TestSaveThatFailsIsNoSave(t *testing.T) {
 		synctest.Wait()
 		p := inf.currentParts()[0]
 		inf.files.Cluster = func(context.Context) (string, error) { return "", errors.New("which one is it") }
-		inf.files.savePart(t.Context(), p)
+		inf.files.Save(t.Context(), p)
 		if st := p.fileStatus(); st.Failures != 1 || st.Saves != 0 || st.Err == nil || st.Err.Error() != "which one is it" || !strings.Contains(log.String(), "which one is it") {
 			t.Errorf("%+v, logged %s", st, log.String())
 		}
 		inf.files.Cluster = func(context.Context) (string, error) { return "test", nil }
 		for range 2 { // the second has nothing new
-			inf.files.savePart(t.Context(), p)
+			inf.files.Save(t.Context(), p)
 		}
 		if st := p.fileStatus(); st.Failures != 1 || st.Saves != 1 || st.Err != nil || st.SavedObjects != 1 || st.SavedBytes == 0 || !st.SavedAt.Equal(time.Now()) {
 			t.Errorf("%+v", st)
 		}
-		for path, want := range map[string]fs.FileMode{p.file.path: 0o600, dir: 0o700, filepath.Dir(dir): 0o700} {
+		for path, want := range map[string]fs.FileMode{p.file.Path: 0o600, dir: 0o700, filepath.Dir(dir): 0o700} {
 			info, err := os.Stat(path)
 			if err != nil {
 				t.Fatal(err)
@@ -738,7 +653,7 @@ func TestSaveThatFailsIsNoSave(t *testing.T) {
 			}
 		}
 		inf.guard.found.Add(1) // a single write to a cached object is enough
-		if _, _, err := p.toSave(); !errors.Is(err, errWrittenTo) {
+		if _, _, err := p.ToSave(); !errors.Is(err, errWrittenTo) {
 			t.Errorf("what was written to is saved: %v", err)
 		}
 		inf.Halt(nil)
@@ -755,7 +670,7 @@ func TestWaitTellsOfTheFile(t *testing.T) {
 			if err := save(t.Context(), inf, pf); err != nil {
 				t.Fatal(err)
 			}
-			next, _ := newSaved(t, filepath.Dir(pf.path), folding)
+			next, _ := newSaved(t, filepath.Dir(pf.Path), folding)
 			next.cfg.NewSource = func(string) (source.ListerWatcher[settings], error) {
 				return listFunc{&answering{}, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}, nil
 			}
@@ -782,19 +697,19 @@ func TestWaitTellsOfTheFile(t *testing.T) {
 // TestFileIsToldInOrder: whatever the number of objects, handlers get each in its own state, once.
 func TestFileIsToldInOrder(t *testing.T) {
 	both(t, func(t *testing.T, folding bool) {
-		for _, n := range []int{1, openBatch - 1, openBatch, openBatch + 1, 2*openBatch - 1, 2 * openBatch, 4*openBatch + 5} {
+		for _, n := range []int{1, memory.OpenBatch - 1, memory.OpenBatch, memory.OpenBatch + 1, 2*memory.OpenBatch - 1, 2 * memory.OpenBatch, 4*memory.OpenBatch + 5} {
 			synctest.Test(t, func(t *testing.T) {
 				inf, pf := newSaved(t, t.TempDir(), folding)
 				fill(inf, n, 3)
 				if err := save(t.Context(), inf, pf); err != nil {
 					t.Fatal(err)
 				}
-				next, told := newResumed(t, filepath.Dir(pf.path), folding, listFunc{&answering{}, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}, io.Discard)
+				next, told := newResumed(t, filepath.Dir(pf.Path), folding, listFunc{&answering{}, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}, io.Discard)
 				if len(*told) != n {
 					t.Fatalf("%d notifications of %d objects: %v", len(*told), n, next.Status().Parts[0].File)
 				}
-				if folding && next.budget.meanSize() < 200 {
-					t.Errorf("an object counts as %v bytes", next.budget.meanSize())
+				if folding && next.memory.MeanSize() < 200 {
+					t.Errorf("an object counts as %v bytes", next.memory.MeanSize())
 				}
 				for i, d := range *told {
 					want := fmt.Sprintf("s-%04d", i)
@@ -830,19 +745,19 @@ func newResumed(t *testing.T, dir string, folding bool, src source.ListerWatcher
 }
 
 // breaksLate makes a file at 3999 of objects that changed at 3000 and later. The last one cannot be
-// opened; it comes after openBatch others.
+// opened; it comes after memory.OpenBatch others.
 func breaksLate(t *testing.T) (dir string) {
 	t.Helper()
-	inf, pf := newSaved(t, t.TempDir(), true)
-	identity := maps.Clone(pf.identity)
+	_, pf := newSaved(t, t.TempDir(), true)
+	identity := maps.Clone(pf.Identity)
 	identity["cluster"] = "test"
-	err := file.WriteFile(pf.path, file.Header{Identity: identity, ResourceVersions: map[string]string{"": "3999"}}, file.Options{}, func(w *file.Writer) error {
+	err := file.WriteFile(pf.Path, file.Header{Identity: identity, ResourceVersions: map[string]string{"": "3999"}}, file.Options{}, func(w *file.Writer) error {
 		var packer fold.Packer
-		for i := range openBatch + 1 {
+		for i := range memory.OpenBatch + 1 {
 			o := namedSettings(i)
 			o.ResourceVersion = strconv.Itoa(3000 + i)
-			data, err := inf.files.codec.Append(nil, o)
-			if i == openBatch {
+			data, err := settingsCodec(t).Append(nil, o)
+			if i == memory.OpenBatch {
 				data = []byte("\xff\xff\xff\xff")
 			}
 			if err := errors.Join(err, w.Write(file.Record{Name: o.Name, UID: string(o.UID), ResourceVersion: o.ResourceVersion, Object: packer.Pack(data, nil)})); err != nil {
@@ -854,7 +769,7 @@ func breaksLate(t *testing.T) (dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return filepath.Dir(pf.path)
+	return filepath.Dir(pf.Path)
 }
 
 // TestFileThatBreaksLate: objects sent to handlers before the file turned out broken stay until a
@@ -887,8 +802,8 @@ func TestFileThatBreaksLate(t *testing.T) {
 				deleted++
 			}
 		}
-		if added != openBatch || deleted != openBatch-1 {
-			t.Errorf("%d objects added and %d deleted, want %d and one less", added, deleted, openBatch)
+		if added != memory.OpenBatch || deleted != memory.OpenBatch-1 {
+			t.Errorf("%d objects added and %d deleted, want %d and one less", added, deleted, memory.OpenBatch)
 		}
 	})
 }
@@ -913,7 +828,7 @@ func TestNoOlderListAfterLateBreak(t *testing.T) {
 		next, told := newResumed(t, breaksLate(t), true, source.Funcs[settings]{ListFunc: list, WatchFunc: (&answering{}).Watch}, &log)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if newest := strconv.Itoa(3000 + openBatch - 1); len(asked) == 0 || asked[0] != newest {
+		if newest := strconv.Itoa(3000 + memory.OpenBatch - 1); len(asked) == 0 || asked[0] != newest {
 			t.Errorf("asked for lists at %q, the first of which should be as new as %s", asked, newest)
 		}
 		if o, ok := next.store.Snapshot().Get(keyOf(7)); !next.HasSynced() || next.store.Snapshot().Len() != 1 || !ok || o.ResourceVersion != "3007" {
@@ -950,7 +865,7 @@ func TestFileGivesWay(t *testing.T) {
 			t.Fatal(err)
 		}
 		tt.change(inf, p)
-		if got := inf.applies(p, &loaded[settings]{version: "3999"}); got != tt.want {
+		if got := inf.applies(p, &saved.Loaded[settings]{Version: "3999"}); got != tt.want {
 			t.Errorf("%s: the file applies: %t", name, got)
 		}
 	}
@@ -992,7 +907,7 @@ func TestContradiction(t *testing.T) {
 		if said := strings.Contains(log.String(), "has an older state of 1 than was seen before"); said != tt.want {
 			t.Errorf("%+v: logged %s", tt, log.String())
 		}
-		p.file = &partFile{}
+		p.file = &saved.File{}
 		if p.contradicts(object.Items[settings]{listed}, tt.version) {
 			t.Errorf("%+v: contradicts no file", tt)
 		}
@@ -1008,12 +923,12 @@ func TestFileTellsTheRest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l, err := next.files.load(t.Context(), pf)
+		l, err := next.files.Load(t.Context(), pf)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer l.close()
-		if err := next.openFolded(t.Context(), p, &l); err != nil {
+		defer l.Close()
+		if err := next.openLoaded(t.Context(), p, &l); err != nil {
 			t.Fatal(err)
 		}
 		lost := object.Key{Namespace: "shop", Name: "s-0002"}
@@ -1051,7 +966,7 @@ func TestFileThatOpensToTooMuch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		identity := maps.Clone(pf.identity)
+		identity := maps.Clone(pf.Identity)
 		identity["cluster"] = "test"
 		header := file.Header{Identity: identity, ResourceVersions: map[string]string{"": "7"}}
 		large := &corev1.ConfigMap{
@@ -1064,7 +979,7 @@ func TestFileThatOpensToTooMuch(t *testing.T) {
 		}
 		var packer fold.Packer
 		record := file.Record{Namespace: "shop", Name: "a", UID: "u", ResourceVersion: "5", Object: packer.Pack(encoded, nil)}
-		if err := file.WriteFile(pf.path, header, file.Options{}, func(w *file.Writer) error {
+		if err := file.WriteFile(pf.Path, header, file.Options{}, func(w *file.Writer) error {
 			for range 24 {
 				if err := w.Write(record); err != nil {
 					return err
@@ -1076,14 +991,14 @@ func TestFileThatOpensToTooMuch(t *testing.T) {
 		}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		l, err := inf.files.load(t.Context(), pf)
-		l.close()
+		l, err := inf.files.Load(t.Context(), pf)
+		l.Close()
 		runtime.ReadMemStats(&after)
 		if errors.Is(err, file.ErrBroken) == folding {
 			t.Errorf("got %v", err)
 		}
-		info, _ := os.Stat(pf.path)
-		if took := after.TotalAlloc - before.TotalAlloc; took > 3*openedFree {
+		info, _ := os.Stat(pf.Path)
+		if took := after.TotalAlloc - before.TotalAlloc; took > 3*(64<<20) {
 			t.Errorf("%d bytes took %d", info.Size(), took)
 		}
 	})

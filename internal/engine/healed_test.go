@@ -33,12 +33,12 @@ func TestHealedObjectsAreSaved(t *testing.T) {
 		}
 		synctest.Wait()
 		p := inf.currentParts()[0]
-		inf.files.savePart(t.Context(), p)
+		inf.files.Save(t.Context(), p)
 		src.Store(&answering{list: errors.New("down")})
 		p.forceRelist(errors.New("it differs"))
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		inf.files.savePart(t.Context(), p)
+		inf.files.Save(t.Context(), p)
 		if st := p.fileStatus(); st.Saves != 1 || st.Failures == 0 || !errors.Is(st.Err, errDiffers) {
 			t.Errorf("%+v, while the store is known to be wrong", st)
 		}
@@ -49,17 +49,17 @@ func TestHealedObjectsAreSaved(t *testing.T) {
 		inf.Halt(nil)
 		<-inf.done
 		next, pf := newSaved(t, inf.files.Dir, false)
-		l, err := next.files.load(t.Context(), pf)
+		l, err := next.files.Load(t.Context(), pf)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for key, saved := range l.objects().All() {
+		for key, saved := range l.Objects().All() {
 			if saved.ResourceVersion != "6" {
 				t.Errorf("%s is saved at %s", key, saved.ResourceVersion)
 			}
 		}
-		if _, ok := inf.store.Snapshot().Get(object.KeyOf(o)); !ok || l.objects().Len() != 1 {
-			t.Errorf("%d objects are saved", l.objects().Len())
+		if _, ok := inf.store.Snapshot().Get(object.KeyOf(o)); !ok || l.Objects().Len() != 1 {
+			t.Errorf("%d objects are saved", l.Objects().Len())
 		}
 	})
 }

@@ -65,7 +65,7 @@ func (h *healing) afterUnreadable(now time.Time) bool {
 // and reports the cause.
 func (p *part[T]) forceRelist(cause error) {
 	p.healing.unconditional.Store(true)
-	intake.InternalsOf(p.reflector).(interface{ Relist(error) }).Relist(cause)
+	intake.ReflectorOf[reflector.Skipped](p.reflector).Relist(cause)
 }
 
 // noteResolved records that a list has resolved the present problem, unless that concerns the watch.

@@ -39,7 +39,7 @@ func (p *part[T]) isOlder(version string, before *store.Snapshot[T]) bool {
 // an object in an older state than the file, although the list is not older than that state. It
 // also tells the user, since handlers will get older states.
 func (p *part[T]) contradicts(objects object.Collection[T], version string) bool {
-	if p.file.path == "" || p.beginning.over() {
+	if p.file.Path == "" || p.beginning.over() {
 		return false
 	}
 	snap := p.inf.store.Snapshot()

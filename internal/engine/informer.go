@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tidings/tidings/internal/budget"
+	"github.com/tidings/tidings/internal/memory"
+	"github.com/tidings/tidings/internal/saved"
 	"github.com/tidings/tidings/internal/store"
 	"github.com/tidings/tidings/internal/usercode"
 	"github.com/tidings/tidings/object"
@@ -60,7 +62,7 @@ type Options struct {
 	// Peers are the reflectors of the same server; may be nil.
 	Peers *reflector.Peers
 	// Files configures how the objects are saved; nil means not at all.
-	Files *FileOptions
+	Files *saved.Options
 }
 
 // phase is the state of an informer's lifecycle. It only grows.
@@ -87,7 +89,7 @@ type Informer[T object.Object] struct {
 	deferredCalls deferredCalls    // calls to make when apply is released
 	writer        *store.Writer[T] // guarded by apply
 	store         *store.Store[T]
-	budget        *budgeted[T]       // nil without a budget
+	memory        *memory.Account[T] // nil without a budget
 	newestRemoved string             // the newest version of the removed parts; guarded by apply
 	removals      map[string]removal // recently removed parts, by namespace; guarded by apply
 
@@ -98,7 +100,7 @@ type Informer[T object.Object] struct {
 	wg           sync.WaitGroup
 	closer       usercode.Caller // the goroutine that closes done
 	versionWaits versionWaits
-	files        *files[T] // set by Start; nil if nothing is saved
+	files        *saved.Files[T] // set by Start; nil if nothing is saved
 
 	mu        sync.Mutex // guards what follows; never held while calling out. Lock order: apply before mu.
 	phase     phase
@@ -180,7 +182,9 @@ func (inf *Informer[T]) Start(ctx context.Context) error {
 		inf.wg.Go(s.run)
 	}
 	inf.changeParts(parts, func(*part[T]) bool { return false })
-	inf.files.start()
+	if inf.files != nil {
+		inf.wg.Go(func() { inf.files.Run(inf.life) })
+	}
 	return nil
 }
 
@@ -205,7 +209,7 @@ func (inf *Informer[T]) Halt(cause error) {
 		inf.wg.Wait()
 		inf.closer.Enter() // the logger is the user's
 		inf.guard.sampler.CheckAll()
-		inf.budget.closeAccount()
+		inf.memory.Close()
 		if inf.reports != nil && before == running {
 			inf.reports.End()
 		}
@@ -246,7 +250,7 @@ func (inf *Informer[T]) endings() []usercode.Ending {
 	}
 	started := len(inf.currentParts()) > 0
 	if started {
-		ends = append(ends, inf.files.endings()...)
+		ends = append(ends, inf.files.Endings()...)
 	}
 	if started && inf.reports != nil {
 		ends = append(ends, inf.reports.Ending())

@@ -131,8 +131,8 @@ func TestTransformLeavesOut(t *testing.T) {
 				defer func() { inf.Halt(nil); <-inf.done }()
 				synctest.Wait()
 				wantLeftOut(t, inf, 1, "1", "3") // 0 is out, 4 was; 2 is gone
-				if p := inf.currentParts()[0]; !p.transform.leftOut.contains()(keyOf(0)) ||
-					p.transform.leftOut.contains()(keyOf(4)) {
+				if p := inf.currentParts()[0]; !p.transform.leftOut.Contains()(keyOf(0)) ||
+					p.transform.leftOut.Contains()(keyOf(4)) {
 					t.Error("it is not known which are left out")
 				}
 				time.Sleep(2 * time.Minute)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/tidings/tidings/internal/fold"
 	"github.com/tidings/tidings/internal/fold/file"
+	"github.com/tidings/tidings/internal/saved"
 	"github.com/tidings/tidings/internal/usercode"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
@@ -43,7 +44,7 @@ func TestPanicWhileObjectsAreOpened(t *testing.T) {
 	both(t, func(t *testing.T, folding bool) {
 		synctest.Test(t, func(t *testing.T) {
 			inf := New(Config[*panicky]{Name: "panickies", Namespaces: []string{""}, Options: Options{Logger: slog.New(slog.DiscardHandler),
-				Files: &FileOptions{Dir: t.TempDir(), Cluster: func(context.Context) (string, error) { return "test", nil }}},
+				Files: &saved.Options{Dir: t.TempDir(), Cluster: func(context.Context) (string, error) { return "test", nil }}},
 				NewSource: func(string) (source.ListerWatcher[*panicky], error) { return source.Funcs[*panicky]{}, nil },
 			})
 			if folding {
@@ -56,10 +57,10 @@ func TestPanicWhileObjectsAreOpened(t *testing.T) {
 			if inf.files, err = inf.newFiles(); err != nil {
 				t.Fatal(err)
 			}
-			pf := inf.files.ofPart("")
-			identity := maps.Clone(pf.identity)
+			pf := inf.files.OfPart("")
+			identity := maps.Clone(pf.Identity)
 			identity["cluster"] = "test"
-			err = file.WriteFile(pf.path, file.Header{Identity: identity, ResourceVersions: map[string]string{"": "7"}}, file.Options{}, func(w *file.Writer) error {
+			err = file.WriteFile(pf.Path, file.Header{Identity: identity, ResourceVersions: map[string]string{"": "7"}}, file.Options{}, func(w *file.Writer) error {
 				var packer fold.Packer
 				data := `{"metadata":{"name":"a","uid":"u","resourceVersion":"5"},"spec":{}}`
 				return w.Write(file.Record{Name: "a", UID: "u", ResourceVersion: "5", Object: packer.Pack([]byte(data), nil)})
@@ -90,26 +91,26 @@ func TestLoadIsGivenUp(t *testing.T) {
 		}
 		ended, end := context.WithCancel(t.Context())
 		end()
-		if l, err := next.files.load(ended, pf); !errors.Is(err, context.Canceled) {
-			t.Errorf("%d objects were loaded, %v", l.objects().Len(), err)
+		if l, err := next.files.Load(ended, pf); !errors.Is(err, context.Canceled) {
+			t.Errorf("%d objects were loaded, %v", l.Objects().Len(), err)
 		} else {
-			l.close()
+			l.Close()
 		}
 		p.file = pf
 		if held, err := p.Resume(ended); !errors.Is(err, context.Canceled) || held.ResourceVersion != "" ||
 			p.fileStatus().Discarded != nil {
 			t.Errorf("resumed at %q, %v; discarded for %v", held.ResourceVersion, err, p.fileStatus().Discarded)
 		}
-		load := func() *loaded[settings] {
-			l, err := next.files.load(t.Context(), pf)
+		load := func() *saved.Loaded[settings] {
+			l, err := next.files.Load(t.Context(), pf)
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(l.close)
+			t.Cleanup(l.Close)
 			return &l
 		}
 		p.removed = true
-		if err := next.openFolded(t.Context(), p, load()); folding && err != errPartRemoved {
+		if err := next.openLoaded(t.Context(), p, load()); folding && err != errPartRemoved {
 			t.Errorf("opened for a part that was given up: %v", err)
 		}
 		if next.applyFile(p, load()) {
@@ -135,7 +136,7 @@ func TestFewLargeObjectsAreOpenedAtOnce(t *testing.T) {
 	if err := save(t.Context(), inf, pf); err != nil {
 		t.Fatal(err)
 	}
-	next, _ := newSaved(t, filepath.Dir(pf.path), true)
+	next, _ := newSaved(t, filepath.Dir(pf.Path), true)
 	p, err := next.newTestPart(pf)
 	if err != nil {
 		t.Fatal(err)
@@ -147,11 +148,11 @@ func TestFewLargeObjectsAreOpenedAtOnce(t *testing.T) {
 		}
 		return []string{o.Data["generation"]}
 	})
-	l, err := next.files.load(t.Context(), pf)
+	l, err := next.files.Load(t.Context(), pf)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.close()
+	defer l.Close()
 	if applied, err := next.takeOver(t.Context(), p, &l); !applied || err != nil || next.store.Snapshot().Len() != n {
 		t.Fatal(applied, err)
 	}
@@ -170,19 +171,19 @@ func TestWhatAFileTellsCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := next.files.load(t.Context(), pf)
+	l, err := next.files.Load(t.Context(), pf)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.close()
+	defer l.Close()
 	if applied, err := next.takeOver(t.Context(), p, &l); !applied || err != nil {
 		t.Fatal(applied, err)
 	}
-	if n := next.budget.openForHandlers(); n != 5 {
+	if n := next.memory.OpenForHandlers(); n != 5 {
 		t.Errorf("%d objects count, want 5", n)
 	}
-	if next.budget.Fold(false, func() bool { return true }); next.budget.openForHandlers() != 0 {
-		t.Errorf("%d objects are kept open although memory is short", next.budget.openForHandlers())
+	if next.memory.Fold(false, func() bool { return true }); next.memory.OpenForHandlers() != 0 {
+		t.Errorf("%d objects are kept open although memory is short", next.memory.OpenForHandlers())
 	}
 	runtime.KeepAlive(s) // whose queue has them
 	next.Halt(nil)
@@ -199,7 +200,7 @@ func TestListOlderThanItsFile(t *testing.T) {
 				t.Fatal(err)
 			}
 			var log strings.Builder
-			next, _ := newSaved(t, filepath.Dir(pf.path), folding)
+			next, _ := newSaved(t, filepath.Dir(pf.Path), folding)
 			next.log = usercode.NewThrottledLog(slog.New(slog.NewTextHandler(&log, nil)))
 			p, err := next.newTestPart(pf)
 			if err != nil {
@@ -250,15 +251,15 @@ func TestFitIsMeasured(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l, err := inf.files.load(t.Context(), pf)
+		l, err := inf.files.Load(t.Context(), pf)
 		if err != nil {
 			t.Fatal(err)
 		}
 		applied, err := inf.takeOver(t.Context(), p, &l)
-		l.close()
-		inf.budget.Measure()
+		l.Close()
+		inf.memory.Measure()
 		st := inf.store.Snapshot().FoldStats()
-		if used := inf.budget.memory.Used(); !applied || err != nil || used > budget || budget > open && st.Open != objects {
+		if used := inf.memory.Budget().Used(); !applied || err != nil || used > budget || budget > open && st.Open != objects {
 			t.Errorf("%d of %d bytes are used, %d of %d objects open (%d bytes); %t, %v", used, budget, st.Open, objects, open, applied, err)
 		}
 	}

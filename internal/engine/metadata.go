@@ -11,11 +11,7 @@ import (
 )
 
 // metadataLister are the internals of a source that can list metadata only, which is cheaper: source.HTTP is one.
-type metadataLister interface {
-	ListMetadata(
-		context.Context, source.ListOptions[*metav1.PartialObjectMetadata], func(*metav1.PartialObjectMetadata) error,
-	) (source.ListResult, error)
-}
+type metadataLister = intake.MetadataLister[source.ListOptions[*metav1.PartialObjectMetadata], source.ListResult]
 
 // listMetadata lists the identities of a source's objects: as metadata if it is a metadataLister, otherwise with List.
 // The options that say what to list apply; others are ignored. Objects that cannot be decoded are left out.

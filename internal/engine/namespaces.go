@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tidings/tidings/internal/memory"
 	"github.com/tidings/tidings/internal/usercode"
 	"github.com/tidings/tidings/object"
 )
@@ -71,7 +72,7 @@ func (inf *Informer[T]) changeNamespaces(namespaces []string) (gone []*part[T], 
 func (inf *Informer[T]) changeParts(added []*part[T], drop func(*part[T]) bool) (gone []*part[T]) {
 	txn := inf.writer.Begin()
 	defer txn.Abort()
-	txn.LeaveFolded(foldBatch)
+	txn.LeaveFolded(memory.FoldBatch)
 	if len(inf.subs) == 0 {
 		txn.Silence()
 	}

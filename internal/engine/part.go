@@ -9,7 +9,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tidings/tidings/internal/absent"
 	"github.com/tidings/tidings/internal/intake"
+	"github.com/tidings/tidings/internal/saved"
 	"github.com/tidings/tidings/internal/usercode"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/reflector"
@@ -28,10 +30,10 @@ type part[T object.Object] struct {
 	beginning beginning      // how it gets its first state
 	inFlight  inFlight[T]    // between source and store; used by the reflector's goroutine only
 	transform transformer[T] // the user's
-	file      *partFile
+	file      *saved.File
 	audit     auditor[T]
 	healing   healing
-	deletions deletionTracker // of objects known not to exist; guarded by Informer.apply
+	deletions absent.Deletions // of objects known not to exist; guarded by Informer.apply
 	// compares says that the source may not number states: it is not ours over HTTP.
 	compares bool
 }
@@ -70,7 +72,7 @@ func (inf *Informer[T]) newPart(namespace string) (*part[T], error) {
 	}
 	intake.SharedParts{Of: src}.OnStrayWrite(inf.guard.corrupted)
 	_, ours := src.(*source.HTTP[T]) // a server numbers states; other sources may be fakes, which do not
-	p := &part[T]{inf: inf, namespace: namespace, source: src, file: inf.files.ofPart(namespace), compares: !ours}
+	p := &part[T]{inf: inf, namespace: namespace, source: src, file: inf.files.OfPart(namespace), compares: !ours}
 	p.made, p.done = time.Now(), make(chan struct{})
 	p.transform.init(inf.transform, inf.maxShared(), inf.guard.corrupted)
 	p.audit.part = p
@@ -86,7 +88,7 @@ func (inf *Informer[T]) newPart(namespace string) (*part[T], error) {
 	}
 	if s, ok := src.(interface{ Unnumbered() bool }); ok && s.Unnumbered() {
 		p.healing.useless = true
-		p.deletions.turnOffForever()
+		p.deletions.TurnOffForever()
 	}
 	if p.reflector, err = reflector.New(opts); err != nil {
 		return nil, err
@@ -168,14 +170,14 @@ func (p *part[T]) Change(changes []intake.Change[T], resourceVersion string) {
 	}
 	p.guardChanges(changes)
 	notes := p.inf.applyChanges(p, changes, resourceVersion)
-	p.inf.budget.note(notes)
+	p.inf.memory.Note(notes)
 	p.resumedTo(resourceVersion)
 }
 
 // Gather implements intake.Holder.
 func (p *part[T]) Gather(n int) intake.Gathering[T] {
 	p.transform.listing()
-	if within := p.inf.budget.gather(p, n); within != nil {
+	if within := p.inf.memory.List(p, n); within != nil {
 		return within
 	}
 	if p.transform.isSet() {
@@ -190,10 +192,10 @@ func (p *part[T]) Replace(objects object.Collection[T], resourceVersion string) 
 		p.inf.waitForRoom(p.ctx)
 	}
 	p.guardList(objects)
-	p.transform.leftOut.relisted()
+	p.transform.leftOut.Relisted()
 	p.inf.applyList(p, objects, resourceVersion, p.historyRewritten() || p.contradicts(objects, resourceVersion))
 	p.inf.guard.sampler.Forget()
-	p.inf.budget.relisted()
+	p.inf.memory.Relisted()
 	p.inf.notify()
 }
 

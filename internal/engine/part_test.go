@@ -17,6 +17,7 @@ import (
 
 	"github.com/tidings/tidings/deltafifo"
 	"github.com/tidings/tidings/internal/guard"
+	"github.com/tidings/tidings/internal/saved"
 	"github.com/tidings/tidings/internal/store"
 	"github.com/tidings/tidings/internal/usercode"
 	"github.com/tidings/tidings/object"
@@ -131,7 +132,7 @@ func TestCallersAreForgotten(t *testing.T) {
 		before := count()
 		inf := New(Config[settings]{Name: "configmaps", Namespaces: []string{""}, Options: Options{
 			Logger: slog.New(slog.DiscardHandler), NoWatchList: true, OnError: func(error) {},
-			Files: &FileOptions{Dir: t.TempDir(), Cluster: func(context.Context) (string, error) { return "test", nil }},
+			Files: &saved.Options{Dir: t.TempDir(), Cluster: func(context.Context) (string, error) { return "test", nil }},
 		},
 			NewSource: func(string) (source.ListerWatcher[settings], error) { return &answering{}, nil }})
 		if err := inf.Start(t.Context()); err != nil {
@@ -651,7 +652,7 @@ func TestTransformOfALastState(t *testing.T) {
 func TestGuardSamplesSingleChanges(t *testing.T) {
 	inf := New(Config[settings]{Name: "configmaps", Options: Options{Logger: slog.New(slog.DiscardHandler)},
 		NewSource: func(string) (source.ListerWatcher[settings], error) { return &answering{}, nil }})
-	p, err := inf.newTestPart(&partFile{})
+	p, err := inf.newTestPart(&saved.File{})
 	if err != nil {
 		t.Fatal(err)
 	}

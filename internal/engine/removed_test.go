@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/tidings/tidings/internal/memory"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
 )
@@ -20,7 +21,7 @@ import (
 // TestManyDeletionsAreOpenedOneByOne: folded objects whose namespace is removed, or that a list
 // lacks, are opened when a handler gets to them; for a handler of keys, none is.
 func TestManyDeletionsAreOpenedOneByOne(t *testing.T) {
-	const n = foldBatch + 1
+	const n = memory.FoldBatch + 1
 	for name, remove := range map[string]func(t *testing.T, inf *Informer[settings]){
 		"removed": func(t *testing.T, inf *Informer[settings]) {
 			if err := inf.SetNamespaces(t.Context(), []string{"other"}); err != nil {
@@ -117,7 +118,7 @@ func (f *fading) DeepCopyObject() kruntime.Object {
 // has no way to make an object with just a name.
 func TestRemovedObjectsThatCannotBeOpened(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const n = foldBatch + 1
+		const n = memory.FoldBatch + 1
 		faded.Store(false)
 		src := source.Funcs[*fading]{
 			ListFunc: func(_ context.Context, _ source.ListOptions[*fading], each func(*fading) error) (source.ListResult, error) {

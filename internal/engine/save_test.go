@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/tidings/tidings/internal/guard"
+	"github.com/tidings/tidings/internal/saved"
 	"github.com/tidings/tidings/internal/store"
 	"github.com/tidings/tidings/internal/usercode"
 	"github.com/tidings/tidings/object"
@@ -106,10 +107,10 @@ func startSaving(t *testing.T, src source.ListerWatcher[settings], log *strings.
 // wantSaved checks which objects the file holds, and at which version.
 func wantSaved(t *testing.T, inf *Informer[settings], version string, objects int) {
 	t.Helper()
-	next, pf := newSaved(t, filepath.Dir(inf.currentParts()[0].file.path), false)
-	l, err := next.files.load(t.Context(), pf)
-	if err != nil || l.version != version || l.objects().Len() != objects {
-		t.Errorf("%d objects were saved at %q, %v; want %d at %s", l.objects().Len(), l.version, err, objects, version)
+	next, pf := newSaved(t, filepath.Dir(inf.currentParts()[0].file.Path), false)
+	l, err := next.files.Load(t.Context(), pf)
+	if err != nil || l.Version != version || l.Objects().Len() != objects {
+		t.Errorf("%d objects were saved at %q, %v; want %d at %s", l.Objects().Len(), l.Version, err, objects, version)
 	}
 }
 
@@ -147,7 +148,7 @@ func TestStopFromWithinADelivery(t *testing.T) {
 		inf := startSaving(t, src, &log, func(inf *Informer[settings]) { stopped = inf.Stop(t.Context()) })
 		src.bring(1, "20")
 		<-inf.done
-		if st := inf.Status().Parts[0].File; stopped != nil || st.Saves != 0 || !errors.Is(st.Err, errInFlight) || !strings.Contains(log.String(), errInFlight.Error()) {
+		if st := inf.Status().Parts[0].File; stopped != nil || st.Saves != 0 || !errors.Is(st.Err, saved.ErrInFlight) || !strings.Contains(log.String(), saved.ErrInFlight.Error()) {
 			t.Errorf("stopped with %v, %+v, logged %s", stopped, st, log.String())
 		}
 	})
@@ -188,8 +189,8 @@ func TestStopWhileASourceHangs(t *testing.T) {
 		inf := startSaving(t, hanging{&answering{items: []settings{first()}}}, &strings.Builder{}, nil)
 		inf.Halt(nil)
 		began := time.Now()
-		<-inf.files.done
-		if st := inf.Status().Parts[0].File; st.Saves != 1 || time.Since(began) != awaitPartsTimeout {
+		<-inf.files.Endings()[0].Done
+		if st := inf.Status().Parts[0].File; st.Saves != 1 || time.Since(began) != 5*time.Second {
 			t.Errorf("after %v: %+v", time.Since(began), st)
 		}
 		<-inf.done
@@ -214,7 +215,7 @@ func (h hangs) Next(buf []source.Event[settings]) ([]source.Event[settings], err
 // TestSaveDuringADelivery waits for it briefly; if it takes long, the reason is reported, and the
 // next save includes it.
 func TestSaveDuringADelivery(t *testing.T) {
-	for took, saved := range map[time.Duration]bool{50 * time.Millisecond: true, time.Minute: false} {
+	for took, inTime := range map[time.Duration]bool{50 * time.Millisecond: true, time.Minute: false} {
 		synctest.Test(t, func(t *testing.T) {
 			var log strings.Builder
 			src := newBringing(first())
@@ -222,19 +223,19 @@ func TestSaveDuringADelivery(t *testing.T) {
 			src.bring(1, "20")
 			synctest.Wait()
 			p := inf.currentParts()[0]
-			inf.files.savePart(t.Context(), p)
+			inf.files.Save(t.Context(), p)
 			switch st := p.fileStatus(); {
-			case saved && (st.Saves != 1 || st.SavedObjects != 2 || st.Failures != 0):
+			case inTime && (st.Saves != 1 || st.SavedObjects != 2 || st.Failures != 0):
 				t.Errorf("%+v", st)
-			case !saved && (st.Saves != 0 || !errors.Is(st.Err, errInFlight)):
+			case !inTime && (st.Saves != 0 || !errors.Is(st.Err, saved.ErrInFlight)):
 				t.Errorf("%+v", st)
 			}
 			time.Sleep(took)
 			synctest.Wait()
-			if said := strings.Contains(log.String(), errInFlight.Error()); said == saved {
+			if said := strings.Contains(log.String(), saved.ErrInFlight.Error()); said == inTime {
 				t.Errorf("logged %s", log.String())
 			}
-			inf.files.savePart(t.Context(), p)
+			inf.files.Save(t.Context(), p)
 			if st := p.fileStatus(); st.Saves != 1 || st.Err != nil {
 				t.Errorf("after it: %+v", st)
 			}
@@ -281,18 +282,18 @@ func TestDirectoryThatComesBack(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				inf := startSaving(t, &answering{items: []settings{first()}}, &strings.Builder{}, nil)
 				p, dir := inf.currentParts()[0], inf.files.Dir
-				inf.files.savePart(t.Context(), p)
+				inf.files.Save(t.Context(), p)
 				if err := errors.Join(os.Rename(dir, dir+" away"), block(dir)); err != nil {
 					t.Fatal(err)
 				}
-				inf.files.savePart(t.Context(), p)
+				inf.files.Save(t.Context(), p)
 				if st := p.fileStatus(); st.Saves != 1 || st.Failures != 1 || st.Err == nil {
 					t.Errorf("%+v", st)
 				}
 				if err := errors.Join(os.Remove(dir), os.Rename(dir+" away", dir)); err != nil {
 					t.Fatal(err)
 				}
-				inf.files.savePart(t.Context(), p)
+				inf.files.Save(t.Context(), p)
 				if st := p.fileStatus(); st.Saves != 1 || st.Failures != 1 || st.Err != nil {
 					t.Errorf("%+v", st)
 				}
@@ -316,7 +317,7 @@ func TestPanicWhileSaving(t *testing.T) {
 		"which cluster": {&answering{items: []settings{first()}}, func(inf *Informer[settings]) {
 			inf.files.Cluster = func(context.Context) (string, error) { panic("which cluster") }
 		}},
-		"nil pointer": {&answering{items: []settings{first()}}, func(inf *Informer[settings]) { inf.files.codec = nil }},
+		"nil pointer": {&answering{items: []settings{first()}}, func(inf *Informer[settings]) { inf.files.Cluster = nil }},
 	} {
 		t.Run(word, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -324,7 +325,7 @@ func TestPanicWhileSaving(t *testing.T) {
 				inf := startSaving(t, tt.src, &log, nil)
 				p := inf.currentParts()[0]
 				tt.harm(inf)
-				inf.files.savePart(t.Context(), p)
+				inf.files.Save(t.Context(), p)
 				if st := p.fileStatus(); st.Saves != 0 || st.Failures != 1 || st.Err == nil || !strings.Contains(st.Err.Error(), word) || !strings.Contains(log.String(), word) {
 					t.Errorf("%+v, logged %s", st, log.String())
 				}
@@ -367,7 +368,7 @@ func TestErrorThatPanicsWhileSaving(t *testing.T) {
 		}
 		inf := New(Config[*unmarshalable]{Name: "unmarshalables", Namespaces: []string{""}, Options: Options{
 			Logger: slog.New(slog.DiscardHandler), NoWatchList: true,
-			Files: &FileOptions{Dir: t.TempDir(), Cluster: func(context.Context) (string, error) { return "test", nil }},
+			Files: &saved.Options{Dir: t.TempDir(), Cluster: func(context.Context) (string, error) { return "test", nil }},
 		}, NewSource: func(string) (source.ListerWatcher[*unmarshalable], error) { return src, nil }})
 		if err := inf.Start(t.Context()); err != nil {
 			t.Fatal(err)
@@ -435,7 +436,7 @@ func TestSkippedObjectsAreTheReason(t *testing.T) {
 		inf := startSaving(t, src, &strings.Builder{}, nil)
 		src.events <- source.Event[settings]{Type: source.Invalid, Err: &source.ObjectError{Key: object.Key{Name: "1"}, Event: source.Added, ResourceVersion: "20", Err: errors.New("no object")}}
 		synctest.Wait()
-		if _, _, err := inf.currentParts()[0].toSave(); !errors.Is(err, errIncomplete) {
+		if _, _, err := inf.currentParts()[0].ToSave(); !errors.Is(err, errIncomplete) {
 			t.Error(err)
 		}
 	})

@@ -6,12 +6,14 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"strings"
 	"testing"
 	"testing/synctest"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/tidings/tidings/internal/saved"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
 )
@@ -19,12 +21,12 @@ import (
 // TestTypeThatCannotBeSaved: a type without a codec is not saved, and the status says why.
 func TestTypeThatCannotBeSaved(t *testing.T) {
 	inf := New(Config[object.Object]{Name: "anything", Options: Options{Logger: slog.New(slog.DiscardHandler),
-		Files: &FileOptions{Dir: t.TempDir(), Cluster: func(context.Context) (string, error) { return "test", nil }}}})
+		Files: &saved.Options{Dir: t.TempDir(), Cluster: func(context.Context) (string, error) { return "test", nil }}}})
 	f, err := inf.newFiles()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if pf := f.ofPart(""); pf.path != "" || !errors.Is(pf.status.Err, errNotSaved) || pf.status.Err == errNotSaved {
+	if pf := f.OfPart(""); pf.Path != "" || pf.Status().Err == nil || !strings.Contains(pf.Status().Err.Error(), "not saved: ") {
 		t.Errorf("%+v", pf)
 	}
 }
@@ -53,15 +55,15 @@ func TestSaveThatIsGivenUp(t *testing.T) {
 				cancel()
 				return "test", err
 			}
-			inf.files.savePart(ctx, p)
-			inf.files.saveAll(ctx)
-			if _, err := os.Stat(p.file.path); !errors.Is(err, fs.ErrNotExist) || p.fileStatus().Failures+p.fileStatus().Saves != 0 {
+			inf.files.Save(ctx, p)
+			inf.files.SaveAll(ctx)
+			if _, err := os.Stat(p.file.Path); !errors.Is(err, fs.ErrNotExist) || p.fileStatus().Failures+p.fileStatus().Saves != 0 {
 				t.Errorf("%+v; %v", p.fileStatus(), err)
 			}
 		}
 		inf.files.Cluster = func(context.Context) (string, error) { return "test", nil }
-		inf.files.saveAll(t.Context())
-		if st := p.fileStatus(); st.Saves != 1 || st.SavedObjects != 3 || p.file.savedVersion() != "10" {
+		inf.files.SaveAll(t.Context())
+		if st := p.fileStatus(); st.Saves != 1 || st.SavedObjects != 3 || p.file.SavedVersion() != "10" {
 			t.Errorf("%+v", st)
 		}
 		inf.Halt(nil)
@@ -73,18 +75,21 @@ func TestSaveThatIsGivenUp(t *testing.T) {
 func TestWhatMayBeSecretIsNotSaved(t *testing.T) {
 	pods := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	for _, tt := range []struct {
-		resource schema.GroupVersionResource
-		allowed  bool
-		want     error
-	}{{want: errUnknown}, {allowed: true}, {resource: pods}, {resource: pods.GroupVersion().WithResource("secrets"), want: errSecret}} {
+		resource                     schema.GroupVersionResource
+		allowed, refused, surprising bool
+	}{
+		{refused: true, surprising: true}, {allowed: true}, {resource: pods},
+		{resource: pods.GroupVersion().WithResource("secrets"), refused: true},
+	} {
 		inf := New(Config[*unstructured.Unstructured]{Name: "anything", Resource: tt.resource, Options: Options{Logger: slog.New(slog.DiscardHandler),
-			Files: &FileOptions{Dir: t.TempDir(), Key: make([]byte, 32), Secrets: tt.allowed, Cluster: func(context.Context) (string, error) { return "test", nil }}}})
+			Files: &saved.Options{Dir: t.TempDir(), Key: make([]byte, 32), Secrets: tt.allowed, Cluster: func(context.Context) (string, error) { return "test", nil }}}})
 		f, err := inf.newFiles()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !errors.Is(f.disabledReason, tt.want) || (f.ofPart("").path == "") != (tt.want != nil) {
-			t.Errorf("%+v: refused with %v, saved at %q", tt, f.disabledReason, f.ofPart("").path)
+		reason, surprising := f.Disabled()
+		if (reason != nil) != tt.refused || surprising != tt.surprising || (f.OfPart("").Path == "") != tt.refused {
+			t.Errorf("%+v: refused with %v, saved at %q", tt, reason, f.OfPart("").Path)
 		}
 	}
 }
@@ -96,13 +101,13 @@ func TestFileThatBecomesWrongWhileItIsWritten(t *testing.T) {
 		for saves, wrong := range []bool{true, true, false, false} {
 			inf.files.Cluster = func(context.Context) (string, error) {
 				if wrong {
-					p.file.invalidate()
+					p.file.Invalidate()
 				}
 				return "test", nil
 			}
-			inf.files.savePart(t.Context(), p)
-			if st := p.fileStatus(); st.Saves != uint64(min(saves+1, 3)) || (p.file.savedVersion() == "") != wrong {
-				t.Errorf("attempt %d: %+v, at version %q", saves+1, st, p.file.savedVersion())
+			inf.files.Save(t.Context(), p)
+			if st := p.fileStatus(); st.Saves != uint64(min(saves+1, 3)) || (p.file.SavedVersion() == "") != wrong {
+				t.Errorf("attempt %d: %+v, at version %q", saves+1, st, p.file.SavedVersion())
 			}
 		}
 		inf.Halt(nil)

@@ -3,6 +3,8 @@ package engine
 import (
 	"time"
 
+	"github.com/tidings/tidings/internal/memory"
+	"github.com/tidings/tidings/internal/saved"
 	"github.com/tidings/tidings/reflector"
 	"github.com/tidings/tidings/source"
 )
@@ -18,7 +20,7 @@ type Status struct {
 	IndexPanics, TransformErrors uint64
 	LeftOut                      int // by the transform, at present
 	ReportsDropped               uint64
-	Memory                       MemoryStatus
+	Memory                       memory.Status
 }
 
 // PartStatus is the state of one list and watch.
@@ -29,7 +31,7 @@ type PartStatus struct {
 	Age       time.Duration
 	Reflector reflector.Status
 	Source    source.Stats
-	File      FileStatus
+	File      saved.Status
 	Audit     AuditStatus
 }
 
@@ -40,7 +42,7 @@ func (inf *Informer[T]) Status() Status {
 	st := Status{
 		Synced: inf.HasSynced(), ResourceVersion: snap.ResourceVersion(), Objects: snap.Len(),
 		Mutations: inf.guard.found.Load(), IndexPanics: inf.indexPanics.Load(), TransformErrors: inf.transformErrors.Load(),
-		Memory: inf.memoryStatus(snap),
+		Memory: inf.memory.Status(snap),
 	}
 	if inf.reports != nil {
 		st.ReportsDropped = inf.reports.Dropped()
@@ -51,7 +53,7 @@ func (inf *Informer[T]) Status() Status {
 	inf.mu.Unlock()
 	for _, p := range parts {
 		ps := p.status(now)
-		st.LeftOut += p.transform.leftOut.len()
+		st.LeftOut += p.transform.leftOut.Len()
 		ps.ResourceVersion = snap.ResourceVersionIn(p.namespace)
 		st.Parts = append(st.Parts, ps)
 	}

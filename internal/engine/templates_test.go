@@ -16,6 +16,7 @@ import (
 	"github.com/tidings/tidings/internal/budget"
 	"github.com/tidings/tidings/internal/fold"
 	"github.com/tidings/tidings/internal/intake"
+	"github.com/tidings/tidings/internal/memory"
 	"github.com/tidings/tidings/internal/testseed"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
@@ -43,7 +44,7 @@ func similarSettings(r *rand.Rand, kinds, each int) (items []settings) {
 func TestDecodedTemplatesCount(t *testing.T) {
 	const kinds, each = 50, 10 // so few that the table of opened objects is not tidied meanwhile
 	inf := withBudget(1<<40, &answering{})
-	b := inf.budget
+	b := inf.memory
 	foldAll(inf, similarSettings(testseed.Rand(t), kinds, each))
 	readAll := func() (templates int64) {
 		runtime.GC() // or they are still open
@@ -65,14 +66,14 @@ func TestDecodedTemplatesCount(t *testing.T) {
 	inf.store.ScaleTemplates(1)
 	rest := b.Measure() - inf.store.Snapshot().FoldStats().TemplateBytes // some were read already
 	all := readAll()
-	if used := b.Measure(); all < kinds*5000 || used != rest+all || b.memory.Used() != used {
+	if used := b.Measure(); all < kinds*5000 || used != rest+all || b.Budget().Used() != used {
 		t.Errorf("%d bytes are used, of which templates take %d, and %d without them", used, all, rest)
 	}
 	for _, room := range []int64{all / 2, 0, -rest / 2, 2 * all} {
 		moveBudget(b, rest+room)
 		b.Measure() // sets how many may be kept
 		least := int64(64<<10) + 8<<10
-		most := max(room, b.memory.Bytes()/recentShare, least)
+		most := max(room, b.Budget().Bytes()/memory.RecentShare, least)
 		if now := inf.store.Snapshot().FoldStats().TemplateBytes; now > most {
 			t.Errorf("templates take %d bytes where there is room for %d", now, room)
 		}
@@ -83,11 +84,11 @@ func TestDecodedTemplatesCount(t *testing.T) {
 		if used := b.Measure(); math.Abs(float64(used-rest-now)) > 1 {
 			t.Errorf("%d bytes are used, of which templates take %d, and %d without them", used, now, rest)
 		}
-		if tight := b.memory.IsTight(); tight && now > max(b.memory.Bytes()/recentShare, least) {
+		if tight := b.Budget().IsTight(); tight && now > max(b.Budget().Bytes()/memory.RecentShare, least) {
 			t.Errorf("templates take %d bytes, so that folding goes on for ever", now)
 		}
 	}
-	b.scaleTemplates()
+	b.ScaleTemplates()
 	objects, _ := inf.store.SampleTemplates(kinds)
 	counted := inf.store.Snapshot().FoldStats().TemplateBytes
 	if size := budget.SizeWithoutText(objects); len(objects) < kinds/2 || math.Abs(float64(counted-size)) > 0.02*float64(size) {
@@ -114,22 +115,22 @@ func TestNeighborsInAFile(t *testing.T) {
 	if err := save(t.Context(), inf, pf); err != nil {
 		t.Fatal(err)
 	}
-	if info, err := os.Stat(pf.path); err != nil || info.Size() > kinds*each*200 {
+	if info, err := os.Stat(pf.Path); err != nil || info.Size() > kinds*each*200 {
 		t.Errorf("the file has %d bytes for %d objects: %v", info.Size(), len(items), err)
 	}
-	next, _ := newSaved(t, filepath.Dir(pf.path), false)
-	l, err := next.files.load(t.Context(), pf)
+	next, _ := newSaved(t, filepath.Dir(pf.Path), false)
+	l, err := next.files.Load(t.Context(), pf)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want, shared := inf.store.Snapshot(), map[uintptr]bool{}
-	for key, got := range l.objects().All() {
+	for key, got := range l.Objects().All() {
 		if o, ok := want.Get(key); !ok || !reflect.DeepEqual(o, got) {
 			t.Errorf("%v: %v, want %v", key, got, o)
 		}
 		shared[reflect.ValueOf(got.Data).Pointer()] = true
 	}
-	if n := l.objects().Len(); n != len(items)+1 {
+	if n := l.Objects().Len(); n != len(items)+1 {
 		t.Errorf("%d objects, want %d", n, len(items)+1)
 	}
 	if most := kinds*(each/fold.TemplateUses+2) + 1; len(shared) > most { // two goroutines may decode the same one

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidings/tidings/internal/saved"
 	"github.com/tidings/tidings/reflector"
 )
 
@@ -12,7 +13,7 @@ func TestProgressOfAFile(t *testing.T) {
 	for age, want := range map[time.Duration]string{
 		90 * time.Minute: "checking, with 7 objects from a file, of 1h30m0s ago", -time.Hour: "checking, with 7 objects from a file, of 0s ago",
 	} {
-		st := FileStatus{Serving: true, Loaded: 7, AsOf: time.Now().Add(-age)}
+		st := saved.Status{Serving: true, Loaded: 7, AsOf: time.Now().Add(-age)}
 		if got := st.Progress(reflector.Status{Phase: reflector.Checking}); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
@@ -29,9 +30,9 @@ func TestComplete(t *testing.T) {
 	}{
 		"nothing happened":          {version: "10"},
 		"the snapshot is older":     {version: "9"},
-		"the snapshot is newer":     {version: "11", want: errInFlight},
-		"listed meanwhile":          {version: "10", change: func(_, after *reflector.Status) { after.Lists++ }, want: errInFlight},
-		"left out meanwhile":        {version: "10", change: func(_, after *reflector.Status) { after.Invalid++ }, want: errInFlight},
+		"the snapshot is newer":     {version: "11", want: saved.ErrInFlight},
+		"listed meanwhile":          {version: "10", change: func(_, after *reflector.Status) { after.Lists++ }, want: saved.ErrInFlight},
+		"left out meanwhile":        {version: "10", change: func(_, after *reflector.Status) { after.Invalid++ }, want: saved.ErrInFlight},
 		"left out before":           {version: "10", change: func(before, after *reflector.Status) { before.SkippedTotal, after.SkippedTotal = 1, 1 }, want: errIncomplete},
 		"no longer left out":        {version: "10", change: func(before, _ *reflector.Status) { before.SkippedTotal = 1 }},
 		"events were lost":          {version: "10", change: func(_, after *reflector.Status) { after.LostEvents = true }, want: errIncomplete},

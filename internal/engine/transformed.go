@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 
+	"github.com/tidings/tidings/internal/absent"
 	"github.com/tidings/tidings/internal/codec"
 	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/internal/store"
@@ -16,7 +17,7 @@ import (
 type transformer[T object.Object] struct {
 	fn      func(T) (T, error) // nil without one
 	sharer  codec.Sharer[T]    // of transformed objects
-	leftOut leftOut            // by the transform
+	leftOut absent.LeftOut     // by the transform
 }
 
 func (t *transformer[T]) init(fn func(T) (T, error), maxShared int, onStrayWrite func(field string)) {
@@ -29,7 +30,7 @@ func (t *transformer[T]) isSet() bool { return t.fn != nil }
 // listing is called when a list begins.
 func (t *transformer[T]) listing() {
 	t.sharer.Recheck()
-	t.leftOut.begin()
+	t.leftOut.Begin()
 }
 
 // transformChanges transforms the objects of the changes. It skips an object that the store holds,
@@ -145,11 +146,11 @@ func (p *part[T]) transformedListed(o T) (out T, kept bool) {
 	key := object.KeyOf(o)
 	held, ok := p.inf.store.Snapshot().Held(key)
 	if ok && held.Is(o) {
-		p.transform.leftOut.noteListed(key, false)
+		p.transform.leftOut.NoteListed(key, false)
 		return o, true
 	}
 	out, kept = p.transformed(o)
-	p.transform.leftOut.noteListed(key, !kept)
+	p.transform.leftOut.NoteListed(key, !kept)
 	if kept {
 		out = p.shared(out, held)
 	}

@@ -70,8 +70,7 @@ func (inf *Informer[T]) Missing(key object.Key) *reflector.Skipped {
 func (inf *Informer[T]) Skipped(namespace string) []reflector.Skipped {
 	var all []reflector.Skipped
 	for _, p := range inf.currentParts() {
-		skipping := intake.InternalsOf(p.reflector).(interface{ AllSkipped() []reflector.Skipped })
-		all = append(all, skipping.AllSkipped()...)
+		all = append(all, intake.ReflectorOf[reflector.Skipped](p.reflector).AllSkipped()...)
 	}
 	all = slices.DeleteFunc(all, func(s reflector.Skipped) bool { return namespace != "" && s.Key.Namespace != namespace })
 	slices.SortFunc(all, func(a, b reflector.Skipped) int { return a.Key.Compare(b.Key) })

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tidings/tidings/internal/fold"
 	"github.com/tidings/tidings/internal/fold/file"
+	"github.com/tidings/tidings/internal/saved"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/reflector"
 	"github.com/tidings/tidings/source"
@@ -28,12 +29,12 @@ var garbage = object.Key{Name: "7"}
 func resumedFromGarbage(t *testing.T, src source.ListerWatcher[settings], onError func(error), log io.Writer) *Informer[settings] {
 	t.Helper()
 	inf, pf := newSaved(t, t.TempDir(), true)
-	identity := maps.Clone(pf.identity)
+	identity := maps.Clone(pf.Identity)
 	identity["cluster"] = "test"
-	err := file.WriteFile(pf.path, file.Header{Identity: identity, ResourceVersions: map[string]string{"": "7"}}, file.Options{}, func(w *file.Writer) error {
+	err := file.WriteFile(pf.Path, file.Header{Identity: identity, ResourceVersions: map[string]string{"": "7"}}, file.Options{}, func(w *file.Writer) error {
 		var packer fold.Packer
 		for _, o := range manySettings(alwaysListUpTo + 1) {
-			data, err := inf.files.codec.Append(nil, o)
+			data, err := settingsCodec(t).Append(nil, o)
 			if err != nil {
 				return err
 			}
@@ -53,7 +54,7 @@ func resumedFromGarbage(t *testing.T, src source.ListerWatcher[settings], onErro
 		Name: "configmaps", Namespaces: []string{""}, Memory: newBudget(1),
 		NewSource: func(string) (source.ListerWatcher[settings], error) { return src, nil },
 		Options: Options{
-			Logger: slog.New(slog.NewTextHandler(log, nil)), Files: &FileOptions{Dir: filepath.Dir(pf.path), Cluster: inf.cfg.Files.Cluster},
+			Logger: slog.New(slog.NewTextHandler(log, nil)), Files: &saved.Options{Dir: filepath.Dir(pf.Path), Cluster: inf.cfg.Files.Cluster},
 			NoWatchList: true, OnError: onError,
 		},
 	})

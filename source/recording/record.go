@@ -6,12 +6,13 @@ import (
 	"reflect"
 	"sync"
 
-	"github.com/tidings/tidings/internal/intake"
-	"github.com/tidings/tidings/object"
-	"github.com/tidings/tidings/source"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tidings/tidings/internal/intake"
+	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/source"
 )
 
 // Record returns a source that records everything src delivers. scope describes what src serves;
@@ -79,12 +80,7 @@ func (s *recordedSource[T]) ListMetadata(
 	ctx context.Context, opts source.ListOptions[*metav1.PartialObjectMetadata],
 	each func(*metav1.PartialObjectMetadata) error,
 ) (source.ListResult, error) {
-	type metadataLister interface {
-		ListMetadata(
-			context.Context, source.ListOptions[*metav1.PartialObjectMetadata],
-			func(*metav1.PartialObjectMetadata) error,
-		) (source.ListResult, error)
-	}
+	type metadataLister = intake.MetadataLister[source.ListOptions[*metav1.PartialObjectMetadata], source.ListResult]
 	if of, ok := intake.OwnInternalsOf(s.ListerWatcher).(metadataLister); ok {
 		return of.ListMetadata(ctx, opts, each)
 	}

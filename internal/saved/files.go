@@ -1,4 +1,5 @@
-package engine
+// Package saved saves the objects of informers in files, and loads them again. It knows an informer as an Owner of Parts.
+package saved
 
 import (
 	"context"
@@ -6,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"path/filepath"
 	"reflect"
@@ -21,6 +21,7 @@ import (
 
 	"github.com/tidings/tidings/internal/codec"
 	"github.com/tidings/tidings/internal/fold/file"
+	"github.com/tidings/tidings/internal/store"
 	"github.com/tidings/tidings/internal/usercode"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/reflector"
@@ -32,8 +33,8 @@ const fileFormat = "1"
 // fileSuffix is the suffix of file names.
 const fileSuffix = ".tidings"
 
-// FileOptions configure where and how the informers of a factory save their objects.
-type FileOptions struct {
+// Options configure where and how the informers of a factory save their objects.
+type Options struct {
 	Dir string
 	// Key encrypts the files; empty means no encryption.
 	Key []byte
@@ -48,8 +49,8 @@ type FileOptions struct {
 	Cluster func(context.Context) (string, error)
 }
 
-// check validates the options.
-func (o *FileOptions) check() error {
+// Check validates the options.
+func (o *Options) Check() error {
 	switch {
 	case len(o.Key) > 0 && len(o.Key) < file.MinKey:
 		return fmt.Errorf("the key of the files in %s has %d bytes; it needs at least %d random ones", o.Dir, len(o.Key), file.MinKey)
@@ -61,8 +62,8 @@ func (o *FileOptions) check() error {
 	return nil
 }
 
-// FileStatus is the status of a part's file.
-type FileStatus struct {
+// Status is the status of a part's file.
+type Status struct {
 	// Path is empty if nothing is saved.
 	Path string
 	// Loaded is how many objects the part began with, and AsOf the last time at which they were
@@ -84,11 +85,42 @@ type FileStatus struct {
 	Err      error
 }
 
-// files saves and loads the objects of one informer.
-type files[T object.Object] struct {
-	FileOptions
-	inf            *Informer[T]
-	typ            reflect.Type // of the objects
+// Owner is an informer whose objects are saved.
+type Owner[T object.Object] interface {
+	Store() *store.Store[T]
+	// SavedParts returns the parts that it has now.
+	SavedParts() []Part[T]
+	// CheckWrites looks for writes to cached objects, which must not be saved.
+	CheckWrites()
+}
+
+// Part is one list and watch of an informer. It has a file of its own.
+type Part[T object.Object] interface {
+	File() *File
+	// ToSave returns a snapshot and its version in the part, from which a watch can resume. If the version is empty,
+	// there is nothing to save. ErrInFlight means that there soon will be.
+	ToSave() (snap *store.Snapshot[T], version string, err error)
+	// Heard is when the server was last heard from.
+	Heard() time.Time
+	// Ending is the end of the part's goroutine.
+	Ending() usercode.Ending
+}
+
+// Subject describes what is saved.
+type Subject struct {
+	Name        string
+	Resource    schema.GroupVersionResource
+	Type        reflect.Type      // of the objects
+	Identity    map[string]string // in addition to the type, the namespace, the cluster and the transform
+	Transformed bool              // by a user's transform
+}
+
+// Files saves and loads the objects of one informer. A nil *Files does neither.
+type Files[T object.Object] struct {
+	Options
+	Subject
+	owner          Owner[T]
+	log            *usercode.ThrottledLog
 	codec          *codec.Objects[T]
 	identity       map[string]string // without cluster and namespace
 	disabledReason error             // why nothing is saved or loaded
@@ -99,22 +131,19 @@ type files[T object.Object] struct {
 // errNotSaved is wrapped by the reasons why an informer is not saved.
 var errNotSaved = errors.New("not saved")
 
-// newFiles returns the informer's files; nil without a directory. inf.mu is held.
-func (inf *Informer[T]) newFiles() (*files[T], error) {
-	if inf.cfg.Files == nil {
-		return nil, nil
+// New returns the files of an informer.
+func New[T object.Object](opts Options, of Subject, owner Owner[T], log *usercode.ThrottledLog) (*Files[T], error) {
+	if err := opts.Check(); err != nil {
+		return nil, fmt.Errorf("%s: %w", of.Name, err)
 	}
-	if err := inf.cfg.Files.check(); err != nil {
-		return nil, fmt.Errorf("%s: %w", inf.cfg.Name, err)
-	}
-	f := &files[T]{FileOptions: *inf.cfg.Files, inf: inf, typ: inf.objectType(), done: make(chan struct{})}
+	f := &Files[T]{Options: opts, Subject: of, owner: owner, log: log, done: make(chan struct{})}
 	if f.Every == 0 {
 		f.Every = defaultSaveEvery
 	}
 	if f.disabledReason = f.whyDisabled(); f.disabledReason != nil {
 		return f, nil
 	}
-	codec, err := codec.NewAs[T](f.typ, 0)
+	codec, err := codec.NewAs[T](f.Type, 0)
 	if err != nil {
 		f.disabledReason = fmt.Errorf("%w: %w", errNotSaved, err)
 		return f, nil
@@ -122,6 +151,12 @@ func (inf *Informer[T]) newFiles() (*files[T], error) {
 	f.codec = codec
 	f.identity = f.describe()
 	return f, nil
+}
+
+// Disabled returns why nothing is saved, nil if objects are. It is surprising if a user may not expect it.
+func (f *Files[T]) Disabled() (reason error, surprising bool) {
+	reason = f.disabledReason
+	return reason, errors.Is(reason, errUnknown) || errors.Is(reason, errTransform) || errors.Is(reason, errCluster)
 }
 
 var (
@@ -132,7 +167,7 @@ var (
 )
 
 // cluster returns an identifier of the cluster. The request may run user code: a panic becomes an error.
-func (f *files[T]) cluster(ctx context.Context) (cluster string, err error) {
+func (f *Files[T]) cluster(ctx context.Context) (cluster string, err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
 			err = fmt.Errorf("which cluster is it: panic: %v", reason)
@@ -141,22 +176,19 @@ func (f *files[T]) cluster(ctx context.Context) (cluster string, err error) {
 	return f.Cluster(ctx)
 }
 
-// whyDisabled returns why the objects of the informer are not saved. It logs reasons that the user may not expect.
-func (f *files[T]) whyDisabled() (err error) {
+// whyDisabled returns why the objects of the informer are not saved.
+func (f *Files[T]) whyDisabled() error {
 	switch {
-	case isSecret(f.typ, f.inf.cfg.Resource) && !f.Secrets:
+	case isSecret(f.Type, f.Resource) && !f.Secrets:
 		return errSecret
-	case mayBeSecret(f.typ, f.inf.cfg.Resource) && !f.Secrets:
-		err = errUnknown
-	case f.inf.transform != nil && f.TransformVersion == "":
-		err = errTransform
+	case mayBeSecret(f.Type, f.Resource) && !f.Secrets:
+		return errUnknown
+	case f.Transformed && f.TransformVersion == "":
+		return errTransform
 	case f.Cluster == nil:
-		err = errCluster
-	default:
-		return nil
+		return errCluster
 	}
-	f.inf.deferredCalls.add(func() { f.inf.log.Log(slog.LevelWarn, "the objects are not saved", "err", err) })
-	return err
+	return nil
 }
 
 // secrets is the resource that is not saved unless requested.
@@ -176,40 +208,40 @@ func mayBeSecret(t reflect.Type, resource schema.GroupVersionResource) bool {
 }
 
 // describe returns the identity that a file must match to be read.
-func (f *files[T]) describe() map[string]string {
+func (f *Files[T]) describe() map[string]string {
 	about := map[string]string{
-		"format": fileFormat, "encoding": f.codec.Encoding(), "type": typeName(f.typ), "layout": layout(f.typ), "transform": "",
+		"format": fileFormat, "encoding": f.codec.Encoding(), "type": typeName(f.Type), "layout": layout(f.Type), "transform": "",
 	}
-	if f.inf.transform != nil {
+	if f.Transformed {
 		about["transform"] = f.TransformVersion
 	}
-	maps.Copy(about, f.inf.cfg.Identity)
+	maps.Copy(about, f.Identity)
 	return about
 }
 
-// partFile is the file of one part. The zero value is that of a part that is not saved.
-type partFile struct {
-	path     string            // empty if there is none
-	identity map[string]string // without the cluster
+// File is the file of one part. The zero value is that of a part that is not saved.
+type File struct {
+	Path     string            // empty if there is none
+	Identity map[string]string // without the cluster
 
 	mu            sync.Mutex // guards what follows
-	status        FileStatus
+	status        Status
 	version       string // the file's version; empty if unknown, or if the file is wrong
 	invalidations int    // how often the file was invalidated
 }
 
-// ofPart returns the file for the part of a namespace. f may be nil.
-func (f *files[T]) ofPart(namespace string) *partFile {
+// OfPart returns the file for the part of a namespace. f may be nil.
+func (f *Files[T]) OfPart(namespace string) *File {
 	if f == nil {
-		return &partFile{}
+		return &File{}
 	}
 	if f.disabledReason != nil {
-		return &partFile{status: FileStatus{Err: f.disabledReason}}
+		return &File{status: Status{Err: f.disabledReason}}
 	}
 	identity := maps.Clone(f.identity)
 	identity["namespace"] = namespace
-	path := filepath.Join(f.Dir, fileName(f.inf.cfg.Name, identity))
-	return &partFile{path: path, identity: identity, status: FileStatus{Path: path}}
+	path := filepath.Join(f.Dir, fileName(f.Name, identity))
+	return &File{Path: path, Identity: identity, status: Status{Path: path}}
 }
 
 // fileName returns the name of a file. Coexisting files differ in the hash, which covers everything
@@ -241,24 +273,29 @@ func plain(s string) string {
 	return strings.TrimLeft(word[:min(most, len(word))], ".")
 }
 
-// note changes the status.
-func (pf *partFile) note(change func(*FileStatus)) {
+// Note changes the status.
+func (pf *File) Note(change func(*Status)) {
 	pf.mu.Lock()
 	defer pf.mu.Unlock()
 	change(&pf.status)
 }
 
-// fileStatus returns the status of the part's file.
-func (p *part[T]) fileStatus() FileStatus {
-	p.file.mu.Lock()
-	defer p.file.mu.Unlock()
-	st := p.file.status
-	st.Serving = !st.AsOf.IsZero() && !p.beginning.over()
-	return st
+// Status returns the status of the file, without Serving.
+func (pf *File) Status() Status {
+	pf.mu.Lock()
+	defer pf.mu.Unlock()
+	return pf.status
+}
+
+// TakenOver records that the part begins with the file's content, at its version.
+func (pf *File) TakenOver(version string) {
+	pf.mu.Lock()
+	defer pf.mu.Unlock()
+	pf.version = version
 }
 
 // Progress describes how far a part that has not synced has got.
-func (st FileStatus) Progress(r reflector.Status) string {
+func (st Status) Progress(r reflector.Status) string {
 	if !st.Serving {
 		return fmt.Sprintf("%s, %d objects so far", r.Phase, r.Gathered)
 	}

@@ -1,4 +1,4 @@
-package engine
+package parallel
 
 import (
 	"errors"
@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/tidings/tidings/internal/fold/file"
 	"github.com/tidings/tidings/internal/testseed"
 )
 
@@ -27,7 +26,7 @@ func TestInOrder(t *testing.T) {
 			}
 			broken, full := errors.New("broken"), errors.New("full")
 			var next atomic.Int64
-			err := inOrder(numbersBelow(n), workers, func(worker, i int) (int, error) {
+			err := InOrder(numbersBelow(n), workers, func(worker, i int) (int, error) {
 				if worker < 0 || worker >= workers || i >= int(next.Load())+2*workers {
 					t.Errorf("worker %d of %d works on %d while %d is next", worker, workers, i, next.Load())
 				}
@@ -63,23 +62,23 @@ func TestInOrder(t *testing.T) {
 // TestPanicOnAWorker: a panic becomes an error, and ends everything.
 func TestPanicOnAWorker(t *testing.T) {
 	told := 0
-	err := inOrder(numbersBelow(20), 2, func(_, i int) (int, error) {
+	err := InOrder(numbersBelow(20), 2, func(_, i int) (int, error) {
 		if i == 7 {
 			panic("oh dear")
 		}
 		return i, nil
 	}, func(int) error { told++; return nil })
-	if !errors.Is(err, file.ErrBroken) || !strings.Contains(err.Error(), "oh dear") || told != 7 {
+	if !errors.Is(err, ErrPanic) || !strings.Contains(err.Error(), "oh dear") || told != 7 {
 		t.Errorf("%v after %d, want an error with the panic after 7", err, told)
 	}
 }
 
-// TestOpeners: there are as many as cores, within a bound, and GOMAXPROCS stays as it is.
-func TestOpeners(t *testing.T) {
+// TestWorkers: there are as many as cores, within a bound, and GOMAXPROCS stays as it is.
+func TestWorkers(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
-	for cores, want := range map[int]int{1: 1, 3: 3, maxOpeners: maxOpeners, maxOpeners + 1: maxOpeners} {
+	for cores, want := range map[int]int{1: 1, 3: 3, maxWorkers: maxWorkers, maxWorkers + 1: maxWorkers} {
 		runtime.GOMAXPROCS(cores)
-		if got := openers(); got != want || runtime.GOMAXPROCS(0) != cores {
+		if got := Workers(); got != want || runtime.GOMAXPROCS(0) != cores {
 			t.Errorf("%d on %d cores, want %d; there are %d cores now", got, cores, want, runtime.GOMAXPROCS(0))
 		}
 	}

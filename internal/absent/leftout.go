@@ -1,4 +1,4 @@
-package engine
+package absent
 
 import (
 	"hash/maphash"
@@ -8,9 +8,9 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// leftOut knows which objects of a part the transform leaves out. There may be more of them than
+// LeftOut knows which objects of a part the transform leaves out. There may be more of them than
 // others, so it keeps only hashes of their keys.
-type leftOut struct {
+type LeftOut struct {
 	mu   sync.Mutex
 	keys map[uint64]struct{}
 	// listed are those of the list being read. known is set once a list was read whole: a file does not tell.
@@ -20,29 +20,29 @@ type leftOut struct {
 
 var leftOutSeed = maphash.MakeSeed()
 
-// begin forgets those of an unfinished list.
-func (l *leftOut) begin() {
+// Begin forgets those of an unfinished list.
+func (l *LeftOut) Begin() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.listed = nil
 }
 
-// noteListed records whether an object of the list being read is left out.
-func (l *leftOut) noteListed(key object.Key, out bool) {
+// NoteListed records whether an object of the list being read is left out.
+func (l *LeftOut) NoteListed(key object.Key, out bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	noteIn(&l.listed, key, out)
 }
 
-// relisted makes those of the list that was read the only ones.
-func (l *leftOut) relisted() {
+// Relisted makes those of the list that was read the only ones.
+func (l *LeftOut) Relisted() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.keys, l.listed, l.known = l.listed, nil, true
 }
 
-// note records whether an object is left out from now on.
-func (l *leftOut) note(key object.Key, out bool) {
+// Note records whether an object is left out from now on.
+func (l *LeftOut) Note(key object.Key, out bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	noteIn(&l.keys, key, out)
@@ -62,15 +62,15 @@ func noteIn(keys *map[uint64]struct{}, key object.Key, out bool) {
 	}
 }
 
-// len returns how many there are.
-func (l *leftOut) len() int {
+// Len returns how many there are.
+func (l *LeftOut) Len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.keys)
 }
 
-// contains returns a function that reports whether an object is left out, or may be.
-func (l *leftOut) contains() func(object.Key) bool {
+// Contains returns a function that reports whether an object is left out, or may be.
+func (l *LeftOut) Contains() func(object.Key) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.known {

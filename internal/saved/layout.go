@@ -1,4 +1,4 @@
-package engine
+package saved
 
 import (
 	"crypto/sha256"

@@ -1,4 +1,6 @@
-package engine
+// Package absent knows which objects a collection does not have: those that were deleted, and those that a transform leaves
+// out.
+package absent
 
 import (
 	"strings"
@@ -10,10 +12,10 @@ import (
 // are never far from their place, so few are enough.
 const rememberedDeletions = 512
 
-// deletionTracker tracks which states of objects that a part does not hold are from before the
+// Deletions tracks which states of objects that a part does not hold are from before the
 // object's end, and must not bring it back. Versions of other objects prove nothing: only a list
 // without the object does, or its own deletion.
-type deletionTracker struct {
+type Deletions struct {
 	off     bool                    // versions prove nothing: what a watch brings counts in its order
 	forever bool                    // off is not reset by a list: the source does not number states
 	listed  string                  // the version of the last list
@@ -28,22 +30,22 @@ type deletion struct {
 	at      int // index in order
 }
 
-// relisted resets it after a list at the given version.
-func (a *deletionTracker) relisted(version string) {
+// Relisted resets it after a list at the given version.
+func (a *Deletions) Relisted(version string) {
 	if !a.forever {
-		*a = deletionTracker{listed: version}
+		*a = Deletions{listed: version}
 	}
 }
 
-// turnOff makes it track nothing, for servers whose versions prove nothing.
-func (a *deletionTracker) turnOff() { *a = deletionTracker{off: true, forever: a.forever} }
+// TurnOff makes it track nothing, for servers whose versions prove nothing.
+func (a *Deletions) TurnOff() { *a = Deletions{off: true, forever: a.forever} }
 
-// turnOffForever is turnOff, whatever lists will say: the source says that it does not number
+// TurnOffForever is TurnOff, whatever lists will say: the source says that it does not number
 // states, or an object has come in two states of one version.
-func (a *deletionTracker) turnOffForever() { *a = deletionTracker{off: true, forever: true} }
+func (a *Deletions) TurnOffForever() { *a = Deletions{off: true, forever: true} }
 
-// record records that the object under key was deleted at the version.
-func (a *deletionTracker) record(key object.Key, version string) {
+// Record records that the object under key was deleted at the version.
+func (a *Deletions) Record(key object.Key, version string) {
 	if a.off {
 		return
 	}
@@ -64,13 +66,13 @@ func (a *deletionTracker) record(key object.Key, version string) {
 	a.next = (a.next + 1) % rememberedDeletions
 }
 
-// isOlder reports whether a state of an object is known to be older than another one.
-func (a *deletionTracker) isOlder(version, other string) bool {
+// IsOlder reports whether a state of an object is known to be older than another one.
+func (a *Deletions) IsOlder(version, other string) bool {
 	return !a.off && object.OlderResourceVersion(version, other)
 }
 
-// isStale reports whether a state of that version is known to be from before the object's end.
-func (a *deletionTracker) isStale(key object.Key, version string) bool {
+// IsStale reports whether a state of that version is known to be from before the object's end.
+func (a *Deletions) IsStale(key object.Key, version string) bool {
 	if object.OlderResourceVersion(version, a.listed) {
 		return true
 	}

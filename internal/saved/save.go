@@ -1,4 +1,4 @@
-package engine
+package saved
 
 import (
 	"context"
@@ -20,7 +20,6 @@ import (
 	"github.com/tidings/tidings/internal/store"
 	"github.com/tidings/tidings/internal/usercode"
 	"github.com/tidings/tidings/object"
-	"github.com/tidings/tidings/reflector"
 )
 
 const (
@@ -38,32 +37,19 @@ const (
 	maxSaveWait       = 256 * time.Millisecond
 )
 
-var (
-	errIncomplete    = errors.New("not saved now: there are objects that cannot be decoded")
-	errInFlight      = errors.New("not saved now: changes are on their way into the store")
-	errDiffers       = errors.New("not saved now: the server has other objects, and is asked for all of them")
-	errEdited        = errors.New("not saved any more: the store was written to by hand, so it may not be what the server has")
-	errUntransformed = errors.New("not saved any more: a transform failed, so there are objects as the server has them")
-	errWrittenTo     = errors.New("not saved any more: somebody wrote to cached objects, so they may not be what the server has")
-)
+// ErrInFlight means that a part cannot be saved at this moment, but soon.
+var ErrInFlight = errors.New("not saved now: changes are on their way into the store")
 
-// start runs the saving on its own goroutine. f may be nil.
-func (f *files[T]) start() {
-	if f != nil {
-		f.inf.wg.Go(f.run)
-	}
-}
-
-// endings returns the end of that goroutine. f may be nil.
-func (f *files[T]) endings() []usercode.Ending {
+// Endings returns the end of the goroutine that Run occupies. f may be nil.
+func (f *Files[T]) Endings() []usercode.Ending {
 	if f == nil {
 		return nil
 	}
 	return []usercode.Ending{{Done: f.done, By: &f.caller}}
 }
 
-// run saves the parts periodically, and when the informer ends.
-func (f *files[T]) run() {
+// Run saves the parts periodically, and when the life of the informer ends.
+func (f *Files[T]) Run(life context.Context) {
 	defer close(f.done)
 	f.caller.Enter() // the logger is the user's
 	defer f.caller.Leave()
@@ -71,19 +57,18 @@ func (f *files[T]) run() {
 		return
 	}
 	f.removeUnused()
-	life := f.inf.life
 	timer := time.NewTimer(jitter(min(firstSave, f.Every)))
 	defer timer.Stop()
 	for {
 		select {
 		case <-life.Done():
 			f.awaitParts()
-			f.inf.guard.sampler.CheckAll() // do not save what it finds
-			f.saveAll(context.Background())
+			f.owner.CheckWrites()
+			f.SaveAll(context.Background())
 			return
 		case <-timer.C:
 			began := time.Now()
-			f.saveAll(life)
+			f.SaveAll(life)
 			timer.Reset(max(jitter(f.Every), saveIntervalFactor*time.Since(began)))
 		}
 	}
@@ -91,13 +76,14 @@ func (f *files[T]) run() {
 
 // awaitParts waits until the parts have ended, so that what they deliver is saved too. It does not
 // wait for a part that is itself waiting, perhaps for the save, nor long for a source that hangs.
-func (f *files[T]) awaitParts() {
+func (f *Files[T]) awaitParts() {
 	enough := time.NewTimer(awaitPartsTimeout)
 	defer enough.Stop()
-	for _, p := range f.inf.currentParts() {
+	for _, p := range f.owner.SavedParts() {
+		end := p.Ending()
 		select {
-		case <-p.done:
-		case <-p.caller.WhenWaiting():
+		case <-end.Done:
+		case <-end.By.WhenWaiting():
 		case <-enough.C:
 			return
 		}
@@ -110,58 +96,59 @@ func jitter(d time.Duration) time.Duration {
 	return d - d/5 + time.Duration(rand.Float64()*float64(d)*2/5)
 }
 
-// saveAll saves the parts one after another. If the cluster cannot be identified, it tries just one
+// SaveAll saves the parts one after another. If the cluster cannot be identified, it tries just one
 // part: a server that is down may take long to answer.
-func (f *files[T]) saveAll(ctx context.Context) {
-	for _, p := range f.inf.currentParts() {
-		err := f.savePart(ctx, p)
-		if _, unknown := err.(momentaryError); unknown || ctx.Err() != nil { // not by AsType, which calls methods of the user's errors
+func (f *Files[T]) SaveAll(ctx context.Context) {
+	for _, p := range f.owner.SavedParts() {
+		err := f.Save(ctx, p)
+		if _, unknown := err.(MomentaryError); unknown || ctx.Err() != nil { // not by AsType, which calls methods of the user's errors
 			return
 		}
 	}
 }
 
-// savePart saves the objects of a part, if there is anything new, and records the outcome.
-func (f *files[T]) savePart(ctx context.Context, p *part[T]) error {
+// Save saves the objects of a part, if there is anything new, and records the outcome.
+func (f *Files[T]) Save(ctx context.Context, p Part[T]) error {
 	err := f.trySave(ctx, p)
 	if err != nil && ctx.Err() == nil {
-		p.file.note(func(st *FileStatus) { st.Failures, st.Err = st.Failures+1, err })
-		f.inf.log.Log(slog.LevelWarn, "the objects are not saved", "err", err)
+		p.File().Note(func(st *Status) { st.Failures, st.Err = st.Failures+1, err })
+		f.log.Log(slog.LevelWarn, "the objects are not saved", "err", err)
 	}
 	return err
 }
 
 // trySave saves the objects of a part, if there is anything new. A panic in a method of the user's
 // source or type becomes an error.
-func (f *files[T]) trySave(ctx context.Context, p *part[T]) (err error) {
+func (f *Files[T]) trySave(ctx context.Context, p Part[T]) (err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
 			err = fmt.Errorf("not saved now: panic: %v", reason)
 		}
 	}()
-	invalidations := p.file.invalidationCount()
-	snap, version, err := p.toSave()
-	for wait := time.Millisecond; err == errInFlight && wait <= maxSaveWait && sleep(ctx, wait); wait *= 4 {
-		snap, version, err = p.toSave()
+	pf := p.File()
+	invalidations := pf.invalidationCount()
+	snap, version, err := p.ToSave()
+	for wait := time.Millisecond; err == ErrInFlight && wait <= maxSaveWait && sleep(ctx, wait); wait *= 4 {
+		snap, version, err = p.ToSave()
 	}
 	switch {
 	case err != nil || version == "":
 		return err
-	case version == p.file.savedVersion() && isThere(p.file.path):
-		p.file.note(func(st *FileStatus) { st.Err = nil }) // it may have been out of reach
+	case version == pf.SavedVersion() && isThere(pf.Path):
+		pf.Note(func(st *Status) { st.Err = nil }) // it may have been out of reach
 		return nil
 	}
-	heard := time.Now().Add(-p.status(time.Now()).Age)
-	bytes, err := f.write(ctx, p.file, snap, version, heard)
+	heard := p.Heard()
+	bytes, err := f.Write(ctx, pf, snap, version, heard)
 	if err != nil {
 		return err
 	}
-	p.file.mu.Lock()
-	defer p.file.mu.Unlock()
-	st := &p.file.status
-	st.Saves, st.SavedAt, st.SavedObjects, st.SavedBytes, st.Err = st.Saves+1, time.Now(), snap.In(p.namespace).Len(), bytes, nil
-	if p.file.invalidations == invalidations { // not if it was invalidated while it was written
-		p.file.version = version
+	pf.mu.Lock()
+	defer pf.mu.Unlock()
+	st := &pf.status
+	st.Saves, st.SavedAt, st.SavedObjects, st.SavedBytes, st.Err = st.Saves+1, time.Now(), snap.In(pf.Identity["namespace"]).Len(), bytes, nil
+	if pf.invalidations == invalidations { // not if it was invalidated while it was written
+		pf.version = version
 	}
 	return nil
 }
@@ -173,87 +160,46 @@ func isThere(path string) bool {
 	return err == nil
 }
 
-// invalidate records that the file differs from the server, even if that is at the same version.
-func (pf *partFile) invalidate() {
+// Invalidate records that the file differs from the server, even if that is at the same version.
+func (pf *File) Invalidate() {
 	pf.mu.Lock()
 	defer pf.mu.Unlock()
 	pf.version = ""
 	pf.invalidations++
 }
 
-func (pf *partFile) invalidationCount() int {
+func (pf *File) invalidationCount() int {
 	pf.mu.Lock()
 	defer pf.mu.Unlock()
 	return pf.invalidations
 }
 
-func (pf *partFile) savedVersion() string {
+// SavedVersion returns the version of the file; "" if it is unknown, or the file is wrong.
+func (pf *File) SavedVersion() string {
 	pf.mu.Lock()
 	defer pf.mu.Unlock()
 	return pf.version
 }
 
-// toSave returns a snapshot and its version in the part, from which a watch can resume. If the
-// version is empty, there is nothing to save.
-func (p *part[T]) toSave() (snap *store.Snapshot[T], version string, err error) {
-	if !p.beginning.over() {
-		return nil, "", nil
-	}
-	before := p.reflector.Status()
-	snap = p.inf.store.Snapshot()
-	version = snap.ResourceVersionIn(p.namespace)
-	if err := complete(before, p.reflector.Status(), version); err != nil {
-		return nil, "", err
-	}
-	switch {
-	case p.healing.unconditional.Load():
-		return nil, "", errDiffers
-	case p.inf.edited.Load(): // set before the store is edited
-		return nil, "", errEdited
-	case p.inf.guard.found.Load() > 0:
-		return nil, "", errWrittenTo
-	case p.inf.transformErrors.Load() > 0:
-		return nil, "", errUntransformed
-	}
-	if version == "0" {
-		version = ""
-	}
-	return snap, version, nil
-}
-
-// complete returns an error if a snapshot at the version may be incomplete, given the reflector's
-// status before and after it was taken. Skipped objects are counted before the store gets the
-// version, and shown before the reflector has it; so if the reflector is at the version and nothing
-// was listed or skipped meanwhile, its status holds for the snapshot.
-func complete(before, after reflector.Status, version string) error {
-	switch {
-	case after.SkippedTotal > 0 || after.LostEvents:
-		return errIncomplete
-	case before.Invalid != after.Invalid || before.Lists != after.Lists || object.OlderResourceVersion(after.ResourceVersion, version):
-		return errInFlight
-	}
-	return nil
-}
-
-// write writes the file, and returns its size.
-func (f *files[T]) write(ctx context.Context, pf *partFile, snap *store.Snapshot[T], version string, asOf time.Time) (int64, error) {
+// Write writes the file, and returns its size.
+func (f *Files[T]) Write(ctx context.Context, pf *File, snap *store.Snapshot[T], version string, asOf time.Time) (int64, error) {
 	cluster, err := f.cluster(ctx)
 	if err != nil {
-		return 0, momentaryError{err}
+		return 0, MomentaryError{err}
 	}
-	identity := maps.Clone(pf.identity)
+	identity := maps.Clone(pf.Identity)
 	identity["cluster"] = cluster
 	header := file.Header{Identity: identity, ResourceVersions: map[string]string{identity["namespace"]: version}, Written: asOf}
 	if err := os.MkdirAll(f.Dir, 0o700); err != nil {
 		return 0, err
 	}
-	err = file.WriteFile(pf.path, header, file.Options{Key: f.Key}, func(w *file.Writer) error {
+	err = file.WriteFile(pf.Path, header, file.Options{Key: f.Key}, func(w *file.Writer) error {
 		return f.writeObjects(ctx, w, snap.AllHeld(identity["namespace"]))
 	})
 	if err != nil {
 		return 0, err
 	}
-	info, err := os.Stat(pf.path)
+	info, err := os.Stat(pf.Path)
 	if err != nil {
 		return 0, err
 	}
@@ -261,8 +207,8 @@ func (f *files[T]) write(ctx context.Context, pf *partFile, snap *store.Snapshot
 }
 
 // writeObjects writes the objects in batches, so that it needs little memory. Folded ones are written as they are.
-func (f *files[T]) writeObjects(ctx context.Context, w *file.Writer, objects iter.Seq[store.Held[T]]) error {
-	b := saving[T]{files: f, out: w}
+func (f *Files[T]) writeObjects(ctx context.Context, w *file.Writer, objects iter.Seq[store.Held[T]]) error {
+	b := saving[T]{Files: f, out: w}
 	b.packer.SetDiffer(f.codec.Diff)
 	for held := range objects {
 		if err := ctx.Err(); err != nil {
@@ -285,7 +231,7 @@ const saveBatch, saveBytes = 500, 1 << 20
 
 // saving writes records in batches, since neighboring open objects are packed together.
 type saving[T object.Object] struct {
-	*files[T]
+	*Files[T]
 	out     *file.Writer
 	packer  fold.Packer
 	records []file.Record
@@ -338,7 +284,7 @@ func (b *saving[T]) flush() error {
 var ownName = regexp.MustCompile(`-[0-9a-f]{16}` + regexp.QuoteMeta(fileSuffix) + `(\.[0-9]+\.tmp)?$`)
 
 // removeUnused removes files that nobody has written for long: of namespaces and scopes that programs no longer have.
-func (f *files[T]) removeUnused() {
+func (f *Files[T]) removeUnused() {
 	entries, err := os.ReadDir(f.Dir)
 	if err != nil {
 		return // writing will report why
@@ -352,9 +298,9 @@ func (f *files[T]) removeUnused() {
 }
 
 // owns reports whether a file belongs to a part of the informer.
-func (f *files[T]) owns(name string) bool {
-	for _, p := range f.inf.currentParts() {
-		if filepath.Base(p.file.path) == name {
+func (f *Files[T]) owns(name string) bool {
+	for _, p := range f.owner.SavedParts() {
+		if filepath.Base(p.File().Path) == name {
 			return true
 		}
 	}
@@ -364,4 +310,16 @@ func (f *files[T]) owns(name string) bool {
 func unused(entry fs.DirEntry) bool {
 	info, err := entry.Info()
 	return err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > unusedFor
+}
+
+// sleep reports whether the time passed before ctx ended.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }

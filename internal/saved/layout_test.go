@@ -1,4 +1,4 @@
-package engine
+package saved
 
 import (
 	"reflect"
@@ -80,7 +80,7 @@ func TestLayoutOfATypeThatRefersToItself(t *testing.T) {
 func TestTypeNames(t *testing.T) {
 	for typ, want := range map[reflect.Type]string{
 		reflect.TypeFor[settings](): "*k8s.io/api/core/v1.ConfigMap", reflect.TypeFor[*settings](): "**k8s.io/api/core/v1.ConfigMap",
-		reflect.TypeFor[FileStatus](): "github.com/tidings/tidings/internal/engine.FileStatus",
+		reflect.TypeFor[Status](): "github.com/tidings/tidings/internal/saved.Status",
 	} {
 		if got := typeName(typ); got != want {
 			t.Errorf("%q, want %q", got, want)

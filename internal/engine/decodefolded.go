@@ -12,17 +12,11 @@ import (
 // With a budget, a part decodes new states relative to folded ones, and keeps what objects were decoded from until they
 // are in the store, so that folding them does not encode them again.
 
-// hasStableEncoding reports whether objects of one version always have the same encoding, so that
-// those of lists may be unchanged.
-func (b *budgeted[T]) hasStableEncoding() bool {
-	return b != nil && b.codec != nil && b.codec.Encoding() == "protobuf"
-}
-
 // beforeFolded is before for a folded object, which it opens if that pays.
 func (p *part[T]) beforeFolded(held *store.Held[T]) (was before[T]) {
 	o, open := held.Open()
 	switch {
-	case !p.inf.budget.hasStableEncoding(): // the decoder makes no use of it
+	case !p.inf.memory.HasStableEncoding(): // the decoder makes no use of it
 		return was
 	case !open && !p.inf.wantsObjects(): // opening it takes longer than it saves
 		return was
@@ -37,7 +31,7 @@ func (p *part[T]) beforeFolded(held *store.Held[T]) (was before[T]) {
 // beforePatch prepares decoding a change of an object that is folded as a patch as another patch. It opens the object
 // if a handler uses objects. It returns false if another way is better.
 func (p *part[T]) beforePatch(key object.Key) (was before[T], ok bool) {
-	if !p.inf.budget.hasStableEncoding() || !p.inf.budget.memory.IsMostlyUsed() {
+	if !p.inf.memory.HasStableEncoding() || !p.inf.memory.Budget().IsMostlyUsed() {
 		return was, false
 	}
 	held, ok := p.inf.store.Snapshot().LikelyHeld(key)
@@ -63,17 +57,7 @@ func (p *part[T]) beforePatch(key object.Key) (was before[T], ok bool) {
 
 // keepsEncoding reports whether what an object is decoded from is worth keeping.
 func (p *part[T]) keepsEncoding(e *intake.Encoded[T], was *before[T]) bool {
-	return e.Exact && p.inf.budget.hasStableEncoding() && (p.foldsSoon() || was.held.IsFolded())
-}
-
-// foldsSoon reports whether the next objects are likely to be folded soon. For lists that starts
-// earlier, because they may be large.
-func (p *part[T]) foldsSoon() bool {
-	m := p.inf.budget.memory
-	if p.isListing() {
-		return p.inFlight.folds || m.Used() > m.Bytes()/4
-	}
-	return m.Used() > m.Bytes()-2*m.Slack()
+	return e.Exact && p.inf.memory.HasStableEncoding() && (p.inf.memory.FoldsSoon(p.isListing(), p.inFlight.folds) || was.held.IsFolded())
 }
 
 // decodeEncoding decodes an object that is likely to be folded soon, and keeps what it was decoded from. An object that

@@ -1,20 +1,22 @@
-package engine
+// Package parallel runs work on several cores and takes its results in order.
+package parallel
 
 import (
+	"errors"
+	"fmt"
 	"iter"
 	"runtime"
 	"sync"
 )
 
-// maxOpeners bounds the cores that open objects from a file: a program that starts has other things to do.
-const maxOpeners = 4
+// maxWorkers bounds the cores that work on one thing: a program that starts has other things to do.
+const maxWorkers = 4
 
-// openers is how many goroutines open objects from a file.
-func openers() int { return min(runtime.GOMAXPROCS(0), maxOpeners) }
+// Workers is how many goroutines are worth starting.
+func Workers() int { return min(runtime.GOMAXPROCS(0), maxWorkers) }
 
-// openBatch is how many objects they open at once, openBytes how many encoded bytes: these wait for
-// the store open, although they may not fit the budget.
-const openBatch, openBytes = 200, 1 << 20
+// ErrPanic is wrapped by the error of work that panicked.
+var ErrPanic = errors.New("panic")
 
 // result is the result of a call of work.
 type result[R any] struct {
@@ -24,16 +26,20 @@ type result[R any] struct {
 
 // resultOf calls work. A panic becomes an error about the input: nobody else on that goroutine could recover it.
 func resultOf[I, R any](work func(worker int, input I) (R, error), worker int, input I) (r result[R]) {
-	defer brokenByPanic(&r.err)
+	defer func() {
+		if reason := recover(); reason != nil {
+			r.err = fmt.Errorf("%w: %v", ErrPanic, reason)
+		}
+	}()
 	r.value, r.err = work(worker, input)
 	return r
 }
 
-// inOrder calls work for the inputs on several goroutines, identified by worker, and next with the
+// InOrder calls work for the inputs on several goroutines, identified by worker, and next with the
 // results, in order, on the calling goroutine, which also iterates over the inputs. It stops at the
 // first error, which it returns, and waits for everything it started. At most two results per
 // goroutine wait for next.
-func inOrder[I, R any](inputs iter.Seq[I], workers int, work func(worker int, input I) (R, error), next func(R) error) error {
+func InOrder[I, R any](inputs iter.Seq[I], workers int, work func(worker int, input I) (R, error), next func(R) error) error {
 	type job struct {
 		input I
 		done  chan result[R]

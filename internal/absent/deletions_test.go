@@ -1,4 +1,4 @@
-package engine
+package absent
 
 import (
 	"math/rand/v2"
@@ -9,36 +9,36 @@ import (
 )
 
 func TestAbsence(t *testing.T) {
-	var a deletionTracker
+	var a Deletions
 	key := object.Key{Name: "x"}
-	a.relisted("10")
-	a.record(key, "20")
+	a.Relisted("10")
+	a.Record(key, "20")
 	for version, want := range map[string]bool{"9": true, "10": true, "19": true, "20": false, "21": false, "": false, "opaque": false} {
-		if got := a.isStale(key, version); got != want {
+		if got := a.IsStale(key, version); got != want {
 			t.Errorf("version %q after the deletion at 20: %v, want %v", version, got, want)
 		}
 	}
-	a.record(key, "30") // it was recreated meanwhile
-	if !a.isStale(key, "29") || a.isStale(key, "30") {
+	a.Record(key, "30") // it was recreated meanwhile
+	if !a.IsStale(key, "29") || a.IsStale(key, "30") {
 		t.Error("the later deletion does not count")
 	}
-	a.record(key, "20") // a repeated event
-	if !a.isStale(key, "29") {
+	a.Record(key, "20") // a repeated event
+	if !a.IsStale(key, "29") {
 		t.Error("a repeated deletion takes the place of a later one")
 	}
 	other := object.Key{Name: "other"}
-	if a.isStale(other, "10") || !a.isStale(other, "9") {
+	if a.IsStale(other, "10") || !a.IsStale(other, "9") {
 		t.Error("only what is older than the list is proven absent by it")
 	}
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for i := range 10 * rememberedDeletions {
-		a.record(object.Key{Name: string(rune('a' + rnd.IntN(26))), Namespace: string(rune(i))}, "30")
+		a.Record(object.Key{Name: string(rune('a' + rnd.IntN(26))), Namespace: string(rune(i))}, "30")
 	}
 	for i := range rememberedDeletions {
-		a.record(object.Key{Name: "last", Namespace: strconv.Itoa(i)}, "30")
+		a.Record(object.Key{Name: "last", Namespace: strconv.Itoa(i)}, "30")
 	}
 	for i := range rememberedDeletions {
-		if !a.isStale(object.Key{Name: "last", Namespace: strconv.Itoa(i)}, "29") {
+		if !a.IsStale(object.Key{Name: "last", Namespace: strconv.Itoa(i)}, "29") {
 			t.Fatalf("the %dth of the last %d deletions is forgotten", i, rememberedDeletions)
 		}
 	}
@@ -48,15 +48,15 @@ func TestAbsence(t *testing.T) {
 	again := object.Key{Name: "again"}
 	for i := range rememberedDeletions + 1 {
 		if i == 0 || i == rememberedDeletions-1 {
-			a.record(again, "30")
+			a.Record(again, "30")
 		}
-		a.record(object.Key{Name: "after", Namespace: strconv.Itoa(i)}, "30")
+		a.Record(object.Key{Name: "after", Namespace: strconv.Itoa(i)}, "30")
 	}
-	if !a.isStale(again, "29") {
+	if !a.IsStale(again, "29") {
 		t.Error("the last deletion of an object that was deleted twice is forgotten with the first")
 	}
-	a.relisted("40")
-	if a.isStale(key, "41") || len(a.deleted) != 0 {
+	a.Relisted("40")
+	if a.IsStale(key, "41") || len(a.deleted) != 0 {
 		t.Error("a list does not start over")
 	}
 }

@@ -1,0 +1,84 @@
+package engine
+
+import (
+	"github.com/tidings/tidings/internal/budget"
+	"github.com/tidings/tidings/internal/intake"
+	"github.com/tidings/tidings/internal/memory"
+	"github.com/tidings/tidings/internal/store"
+)
+
+// maxShared returns how much memory a part may use for tables of shared parts; 0 for the default.
+func (inf *Informer[T]) maxShared() int {
+	if inf.cfg.Memory == nil {
+		return 0
+	}
+	return budget.SharedBytes(inf.cfg.Memory.Bytes())
+}
+
+// useMemory makes the informer keep to a budget.
+func (inf *Informer[T]) useMemory(b *budget.Budget) {
+	inf.memory = memory.New(memory.Owner[T](inf), b, inf.objectType(), inf.writer)
+}
+
+// keepBudget enforces the budget, if there is one, after anything but changes. No lock is held.
+func (inf *Informer[T]) keepBudget() { inf.memory.Note(nil) }
+
+// Fold implements memory.Owner.
+func (inf *Informer[T]) Fold(cold *store.Cold[T]) {
+	inf.apply.Lock()
+	defer inf.unlockApply()
+	txn := inf.writer.Begin()
+	defer txn.Abort()
+	txn.Fold(cold)
+	txn.Commit()
+}
+
+// Guarded implements memory.Owner.
+func (inf *Informer[T]) Guarded() int { return inf.guard.sampler.Held() }
+
+// SharedBytes implements memory.Owner.
+func (inf *Informer[T]) SharedBytes() (bytes int64) {
+	for _, p := range inf.currentParts() {
+		bytes += intake.SharedParts{Of: p.source}.SharedBytes() + p.transform.sharer.SharedBytes()
+	}
+	return bytes
+}
+
+// BeginsFromNothing implements memory.Part.
+func (p *part[T]) BeginsFromNothing() bool { return p.beginsFromNothing(p.inf.store.Snapshot()) }
+
+// Transform implements memory.Part.
+func (p *part[T]) Transform(o T) (out T, kept bool) {
+	if !p.transform.isSet() {
+		return o, true
+	}
+	return p.transformedListed(o)
+}
+
+// Unchanged implements memory.Part.
+func (p *part[T]) Unchanged(r *intake.Received[T]) (held store.Held[T], ok bool) {
+	return heldBy[T](r.Unchanged, r.State)
+}
+
+// EncodingOf implements memory.Part.
+func (p *part[T]) EncodingOf(r *intake.Received[T]) store.Encoding {
+	return p.inFlight.encodingOf(r.State)
+}
+
+// Arrive implements memory.Part.
+func (p *part[T]) Arrive(g *store.Gathering[T], a *store.Arrivals[T]) bool {
+	return p.inf.applyArrivals(p, g, a)
+}
+
+// Streams implements memory.Part.
+func (p *part[T]) Streams() { p.inFlight.folds = true }
+
+// ListEnds implements memory.Part.
+func (p *part[T]) ListEnds(arrived bool) (kept string) {
+	if arrived && !p.beginning.over() && p.ctx.Err() == nil {
+		kept = p.keepPartial()
+	}
+	p.inFlight.folds = false
+	p.inFlight.applied()
+	return kept
+}
