@@ -155,6 +155,7 @@ func newReference[T Object](f *Factory, shared *sharedInformer) *SharedInformer[
 		share:   func() (*SharedInformer[T], error) { return share[T](f, shared) },
 		unshare: func() error { return f.unshare(shared) },
 	}
+	inf.internals = newInternals(inf, f.client)
 	if selector := shared.info.scope.labels; !selector.Empty() {
 		inf.selection.labels = selector
 	}

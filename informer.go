@@ -27,6 +27,7 @@ import (
 // removes the handlers and indexes added through it; the informer itself stops with its last user.
 // Its methods may be called from any goroutine.
 type SharedInformer[T Object] struct {
+	internals // informerInternals
 	core      *engine.Informer[T]
 	info      informerInfo
 	selection selection
@@ -82,7 +83,7 @@ func NewInformer[T Object](src source.ListerWatcher[T], opts InformerOptions[T])
 		Name: opts.Name, Resource: scope.Resource, Namespaces: []string{All}, Transform: opts.Transform, Memory: memory,
 		Type: intake.ObjectType[T](src), NewSource: func(string) (source.ListerWatcher[T], error) { return src, nil },
 	})
-	return &SharedInformer[T]{
+	inf := &SharedInformer[T]{
 		core: core, info: informerInfo{resource: opts.Name, title: opts.Name, goType: goType, staleAfter: shared.StaleAfter}, selection: selection{labels: opts.Labels},
 		release: func() bool { return true },
 		share: func() (*SharedInformer[T], error) {
@@ -91,7 +92,9 @@ func NewInformer[T Object](src source.ListerWatcher[T], opts InformerOptions[T])
 		unshare: func() error {
 			return fmt.Errorf("%s: a standalone informer cannot change its namespaces; get one from a factory", opts.Name)
 		},
-	}, nil
+	}
+	inf.internals = newInternals(inf, nil)
+	return inf, nil
 }
 
 // scopeOfSource returns the scope that a source declares. It is empty unless src has a Scope

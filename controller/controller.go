@@ -79,7 +79,7 @@ type Controller struct {
 	options   Options
 	log       *slog.Logger
 	queue     *workqueue.Queue[object.Key]
-	gate      *gate
+	gate      *gate[object.Key]
 	counters  counters
 	// unmapped has a buffer for one signal: a mapper has panicked, so there is something to retry.
 	unmapped chan struct{}
@@ -87,6 +87,7 @@ type Controller struct {
 	mu sync.Mutex
 	// sources only grows, and not once frozen is set.
 	sources         []source
+	viewList        []cacheView // the same
 	setupErrs       []error
 	frozen, started bool
 	// busy maps the keys that are being reconciled to the start times.
@@ -121,7 +122,7 @@ func New(name string, reconcile Reconciler, o Options) *Controller {
 	}
 	c.queue = workqueue.New(queue)
 	c.gate = newGate(o.MaxGateWait, c.queue.PriorityOf, c.enqueue, c.logMissedWrite)
-	c.gate.sources = c.sourceList
+	c.gate.views = c.views
 	return c
 }
 
@@ -151,7 +152,15 @@ func (c *Controller) addSource(s source, err error) error {
 		return err
 	}
 	c.sources = append(c.sources, s)
+	c.viewList = append(c.viewList, s)
 	return nil
+}
+
+// views returns the sources' caches.
+func (c *Controller) views() []cacheView {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.viewList
 }
 
 func (c *Controller) sourceList() []source {

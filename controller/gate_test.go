@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -343,62 +344,61 @@ func TestGateKeepsThePriority(t *testing.T) {
 
 // TestGateRaisesThePriority has a key wait at the gate that changes in the meantime.
 func TestGateRaisesThePriority(t *testing.T) {
-	var opened bool
+	cache := newPodCache(newServer())
 	var got []workqueue.Priority
 	taken := workqueue.Low
 	g := newGate(time.Hour, func(object.Key) workqueue.Priority { return taken },
-		func(_ object.Key, p workqueue.Priority) { got = append(got, p) }, func(missedWrite) {})
-	g.add(key("a"), fakeWrite{&opened})
+		func(_ object.Key, p workqueue.Priority) { got = append(got, p) }, func(missedWrite[object.Key]) {})
+	g.add(key("a"), expected(cache, present, "b", 1))
 	for _, taken = range []workqueue.Priority{workqueue.Low, workqueue.Normal, workqueue.Low} {
 		if !g.blocks(key("a")) {
 			t.Error("the gate is open")
 		}
 	}
-	opened = true
+	cache.version = 1
 	if left := g.recheck(); left != 0 || !slices.Equal(got, []workqueue.Priority{workqueue.Normal}) {
 		t.Errorf("enqueued with priorities %v, %d left", got, left)
 	}
 }
 
-// fakeWrite is a write that counts as seen on request.
-type fakeWrite struct{ done *bool }
-
-func (w fakeWrite) seen() bool                   { return *w.done }
-func (w fakeWrite) from() *origin                { return nil }
-func (w fakeWrite) lookUp(context.Context) *note { return nil }
-func (w fakeWrite) lasting() bool                { return true }
-func (w fakeWrite) covers(write) bool            { return false }
-func (w fakeWrite) String() string               { return "fake" }
-
-// askedFor is a write that counts how often it is looked up.
-type askedFor struct {
-	fakeWrite
-	at    *origin
-	times *int
-}
-
-func (w askedFor) from() *origin { return w.at }
-
-func (w askedFor) lookUp(context.Context) *note {
-	*w.times++
-	return nil
+// expected returns what is expected of the one cache, which covers the pod.
+func expected(cache *podCache, w want, name string, version int) *expectation {
+	o := pod(name, "").ObjectMeta
+	o.ResourceVersion = strconv.Itoa(version)
+	return &expectation{in: newWatch(cache, nil), covered: true, want: w, object: o}
 }
 
 // TestLookUpsEndWithTheWait: nobody asks a server that may be down for writes that no key waits for any more.
 func TestLookUpsEndWithTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGate(12*time.Second, nil, nil, func(missedWrite) {})
-		times := 0
-		g.add(key("a"), askedFor{fakeWrite{new(bool)}, &origin{}, &times}, askedFor{fakeWrite{new(bool)}, &origin{}, &times})
-		for range 20 {
-			g.lookUp(t.Context(), key("a"))
-			time.Sleep(time.Second)
+		c := New("test", succeed, Options{MaxGateWait: 12 * time.Second})
+		cache := newPodCache(newServer())
+		if err := Use(c, cache); err != nil {
+			t.Fatal(err)
 		}
-		if times != 6 { // twice after 0, 5 and 10 seconds
+		running(t, c)
+		times := 0
+		down := roundTripper(func(*http.Request) (*http.Response, error) {
+			times++
+			return nil, errBroken
+		})
+		e := expected(cache, present, "b", 1)
+		e.from = &origin{transport: down, name: "b", doubted: time.Now().Add(lookupAfter)}
+		c.gate.add(key("a"), e)
+		c.Enqueue(key("a"))
+		time.Sleep(time.Minute)
+		if times < 6 || times > 8 { // one a second from the fifth on, until the twelfth
 			t.Errorf("looked up %d times", times)
+		}
+		if st := c.Stats(); st.GateTimeouts != 1 {
+			t.Errorf("%+v", st)
 		}
 	})
 }
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // TestLostHistoryStaysLost lets a restored server continue: the versions it assigns again belong to other writes.
 func TestLostHistoryStaysLost(t *testing.T) {
@@ -409,11 +409,13 @@ func TestLostHistoryStaysLost(t *testing.T) {
 	for _, steps := range [][]step{{{100, false}, {110, false}, {50, true}, {60, true}, {115, true}}, {{110, false}, {105, true}, {115, true}}} {
 		cache := newPodCache(newServer())
 		cache.version = 100
-		w := &update[*corev1.Pod]{history: historyOf(cache, key("a")), version: "120"}
+		e := expected(cache, present, "a", 120)
+		e.observe(nil)
+		e.noted = historyClock.Add(1)
 		for _, step := range steps {
 			cache.version = step.version
-			if w.seen() != step.want {
-				t.Errorf("at version %d: seen %v", step.version, !step.want)
+			if got := e.seen(e.in); (got == past) != step.want {
+				t.Errorf("at version %d: %v", step.version, got)
 			}
 		}
 	}
@@ -455,34 +457,36 @@ func TestGateForgets(t *testing.T) {
 }
 
 func TestWritesAreDroppedOnceSeen(t *testing.T) {
-	cache := newPodCache(newServer())
-	other := newPodCache(newServer())
-	update := func(cache *podCache, namespace string, v int) write {
-		key := object.Key{Namespace: namespace, Name: "a"}
-		return &update[*corev1.Pod]{history: historyOf(cache, key), version: strconv.Itoa(v)}
-	}
+	cache, other := newPodCache(newServer()), newPodCache(newServer())
+	g := newGate[object.Key](time.Hour, nil, nil, nil)
+	views := map[*podCache]cacheView{cache: newWatch(cache, nil), other: newWatch(other, nil)}
 	var w writes
-	for i := range 10 {
-		w.add(update(cache, "shop", i))
-		w.add(update(cache, "billing", i+1))
-		w.add(update(other, "shop", i+2))
+	add := func(cache *podCache, namespace string, v int) {
+		e := expected(cache, present, "a", v)
+		e.in, e.object.Namespace = views[cache], namespace
+		w.add(e, nil)
 	}
-	w.add(update(cache, "shop", 5))
-	if len(w.lasting) != 4 { // versions 9, 10, 11, and 5, which does not cover 9
-		t.Errorf("%d writes are kept", len(w.lasting))
+	for i := range 10 {
+		add(cache, "shop", i)
+		add(cache, "billing", i+1)
+		add(other, "shop", i+2)
+	}
+	add(cache, "shop", 5)
+	if len(w.all) != 4 { // versions 9, 10, 11, and 5, which does not imply 9
+		t.Errorf("%d writes are kept", len(w.all))
 	}
 	cache.version = 9
-	if got := w.unseen(); got == nil || got.String() != "pods: version 10 of billing/a" {
+	if got := g.unseen(&w, nil); got == nil || got.String() != "pods: version 10 of billing/a" {
 		t.Errorf("unseen: %v", got)
 	}
-	if len(w.lasting) != 2 {
-		t.Errorf("%d writes are kept", len(w.lasting))
+	if len(w.all) != 3 { // what follows the first that is not seen is not looked at
+		t.Errorf("%d writes are kept", len(w.all))
 	}
 	cache.version, other.version = 10, 11
-	if got := w.unseen(); got != nil || len(w.lasting) != 0 {
+	if got := g.unseen(&w, nil); got != nil || len(w.all) != 0 {
 		t.Errorf("unseen: %v", got)
 	}
-	if removed := (&removal[*corev1.Pod]{history: historyOf(cache, key("a"))}); removed.String() != "pods: removal of shop/a" {
+	if removed := expected(cache, gone, "a", 1); removed.String() != "pods: removal of shop/a" {
 		t.Error(removed)
 	}
 }

@@ -9,22 +9,41 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/tidings/tidings/internal/apiwrite"
 	"github.com/tidings/tidings/object"
 )
 
-// origin is the request of a write: what is needed to look up its outcome. It holds neither body nor answer.
+// origin is the request of a write: what is needed to look up its outcome. It holds neither body nor answer, and shares
+// nothing with the request, which its caller may change or reuse later.
 type origin struct {
-	request   apiwrite.Request
-	url       *url.URL
-	header    http.Header // which authorizes a look-up as well
-	transport http.RoundTripper
-	// name is that of the written object; "" if it is not known, or if there are several.
-	name string
-	// next is when to look it up next, and undone how many look-ups in a row have shown that the write was undone.
-	// The gate's lock guards both once a write of the origin is in the gate.
-	next   time.Time
-	undone int
+	request      apiwrite.Request
+	scheme, host string
+	header       []headerField // which authorizes a look-up as well
+	transport    http.RoundTripper
+	// name is that of the written object; "" if it is not known, or if there are several. prefix is what a generated name
+	// begins with.
+	name, prefix string
+	// labels is the selector of a collection that was deleted, and all is set if it was selected by fields.
+	labels string
+	all    bool
+	// refused is set if the server has refused the request, but may have carried out a part of it.
+	refused bool
+
+	// The gate's lock guards what follows, once an expectation of the origin is in the gate. next is when it may be looked
+	// up, and doubted when it is although the server has confirmed it. undone is how many look-ups in a row have shown that
+	// the write was undone. running is set during one.
+	next, doubted time.Time
+	undone        int
+	running       bool
+}
+
+type headerField struct {
+	name   string
+	values []string
 }
 
 const (
@@ -36,55 +55,105 @@ const (
 	lookupAfter = 5 * time.Second
 	// undoneTimes is how many look-ups in a row have to show that.
 	undoneTimes = 3
-	// maxLookup is how much of the answer to a look-up is read. An object is at most half as large.
-	maxLookup = 3 << 20
+	// lookupsAtOnce is how many look-ups a gate makes at the same time.
+	lookupsAtOnce = 8
+	// lookupPage is how many objects a look-up lists at once, and maxLookup how much of an answer is read.
+	lookupPage = "500"
+	maxLookup  = 16 << 20
 )
 
-// from makes a write of the origin one that can be looked up.
-func (o *origin) from() *origin { return o }
+// set copies what is needed from the request, which must not have been reused yet.
+func (o *origin) set(n *note) {
+	o.request, o.transport, o.name = n.request, n.tracker.next, n.request.Name
+	o.scheme, o.host = n.sent.URL.Scheme, n.sent.URL.Host
+	o.header = copied(n.sent.Header)
+	if n.request.IsDeleteCollection() {
+		query := n.sent.URL.Query()
+		o.labels, o.all = query.Get("labelSelector"), query.Get("fieldSelector") != ""
+	}
+}
 
-// again returns the origin of what was found by a look-up.
-func (o *origin) again() *origin {
+// copied returns a copy of those fields of a header that do not concern the body.
+func copied(header http.Header) []headerField {
+	n := 0
+	for _, values := range header {
+		n += len(values)
+	}
+	all := make([]string, 0, n)
+	fields := make([]headerField, 0, len(header))
+	for name, values := range header {
+		switch name {
+		case "Content-Type", "Content-Length", "Accept", "Accept-Encoding": // then it is the transport that decompresses
+			continue
+		}
+		all = append(all, values...)
+		fields = append(fields, headerField{name, all[len(all)-len(values) : len(all) : len(all)]})
+	}
+	return fields
+}
+
+// again returns the origin for what a look-up has found of an object.
+func (o *origin) again(name string) *origin {
 	again := *o
-	again.next, again.undone = time.Now().Add(lookupAfter), 0
+	again.name, again.refused = name, false
+	now := time.Now()
+	again.next, again.doubted, again.undone, again.running = now.Add(lookupEvery), now.Add(lookupAfter), 0, false
 	return &again
 }
 
-// state returns the state that the server has of the object, or of the collection, if that is older than the version
-// or if the version is empty. Then a restore has undone the write. It returns nil if the object is gone: the cache
-// will see that.
-func (o *origin) state(ctx context.Context, version string) *note {
-	a, err := o.ask(ctx, o.name)
-	now := &note{origin: o.again()}
-	switch {
-	case err != nil || a.IsStatus:
-		return nil
-	case a.IsList:
-		now.kind, now.version = unknown, a.Version
-	default:
-		now.kind, now.object, now.version = stored, a.Object, a.Object.ResourceVersion
-	}
-	if version != "" && !object.OlderResourceVersion(now.version, version) {
-		return nil
-	}
-	return now
+// finding is what a look-up has found.
+type finding struct {
+	err       error
+	forbidden bool // the server refuses to tell
+	// objects are those that there are, by name.
+	objects map[string]*metav1.ObjectMeta
 }
 
-// ask asks the server for the metadata of the object with the name, or without a name for the version of the
-// collection. If the object does not exist, the answer is a Status.
-func (o *origin) ask(ctx context.Context, name string) (a apiwrite.Answer, err error) {
+// lookUp asks the server for the object, or for those of the collection.
+func (o *origin) lookUp(ctx context.Context) (a finding) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, o.lookupURL(name).String(), nil)
+	a.objects = make(map[string]*metav1.ObjectMeta)
+	if o.name != "" {
+		got, err := o.ask(ctx, o.request.Path(o.request.Namespace, o.name), nil, "PartialObjectMetadata", &a)
+		if a.err = err; err == nil && got.IsObject() {
+			a.add(&got.Object)
+		}
+		return a
+	}
+	query := url.Values{"limit": {lookupPage}}
+	if o.labels != "" && !o.all {
+		query.Set("labelSelector", o.labels)
+	}
+	for {
+		got, err := o.ask(ctx, o.request.Path(o.request.Namespace, ""), query, "PartialObjectMetadataList", &a)
+		if a.err = err; err != nil {
+			return a
+		}
+		for i := range got.Items {
+			a.add(&got.Items[i])
+		}
+		if got.Continue == "" {
+			return a
+		}
+		query.Set("continue", got.Continue)
+	}
+}
+
+func (a *finding) add(o *apiwrite.Object) {
+	o.GetLabels()
+	a.objects[o.Name] = &o.ObjectMeta
+}
+
+// ask sends a GET request, with the authorization of the write. If the object does not exist, the answer is a Status.
+func (o *origin) ask(ctx context.Context, path string, query url.Values, form string, about *finding) (a apiwrite.Answer, err error) {
+	address := url.URL{Scheme: o.scheme, Host: o.host, Path: path, RawQuery: query.Encode()}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), nil)
 	if err != nil {
 		return a, err
 	}
-	request.Header = o.header.Clone()
-	request.Header.Del("Content-Type")
-	request.Header.Del("Accept-Encoding") // then it is the transport that decompresses
-	form := "PartialObjectMetadata"
-	if name == "" {
-		form = "PartialObjectMetadataList"
+	for _, f := range o.header {
+		request.Header[f.name] = f.values
 	}
 	request.Header.Set("Accept", "application/json;as="+form+";g=meta.k8s.io;v=v1,application/json")
 	response, err := o.transport.RoundTrip(request)
@@ -97,32 +166,50 @@ func (o *origin) ask(ctx context.Context, name string) (a apiwrite.Answer, err e
 		return a, err
 	}
 	a = apiwrite.Parse(response.Header.Get("Content-Type"), data)
+	list := strings.HasSuffix(form, "List")
 	switch {
-	case response.StatusCode == http.StatusNotFound && a.IsStatus && name != "":
+	case response.StatusCode == http.StatusNotFound && a.IsStatus && !list:
 	case response.StatusCode != http.StatusOK:
+		about.forbidden = response.StatusCode == http.StatusForbidden || response.StatusCode == http.StatusNotFound
 		return a, errors.New(http.StatusText(response.StatusCode))
-	case name == "" && a.IsList && a.Version != "":
-	case name != "" && a.IsObject():
+	case list && a.IsList, !list && a.IsObject():
 	default:
 		return a, errors.New("the answer cannot be read")
 	}
 	return a, nil
 }
 
-// lookupURL returns the URL of the object with the name, or of the collection.
-func (o *origin) lookupURL(name string) *url.URL {
-	u := *o.url
-	u.RawQuery, u.RawPath = "", ""
-	if o.request.Subresource != "" {
-		u.Path = strings.TrimSuffix(u.Path, "/"+o.request.Subresource)
+// heldObject is an object that a cache held before a look-up.
+type heldObject struct {
+	key object.Key
+	uid types.UID
+	// version is that of the state in the cache.
+	version string
+}
+
+// deletable returns what the caches hold of a collection that may have been deleted.
+func (o *origin) deletable(caches []cacheView) (all []heldObject) {
+	if !o.request.IsDeleteCollection() || o.name != "" {
+		return nil
 	}
-	if o.request.Name != "" {
-		u.Path = strings.TrimSuffix(u.Path, "/"+o.request.Name)
+	for _, cache := range caches {
+		if !cache.tracks(o.request.Resource) {
+			continue
+		}
+		for held := range cache.held(o.request.Namespace) {
+			if o.selects(held) {
+				all = append(all, heldObject{object.KeyOf(held), held.GetUID(), held.GetResourceVersion()})
+			}
+		}
 	}
-	if name != "" {
-		u.Path += "/" + name
-	} else {
-		u.RawQuery = "limit=1"
+	return all
+}
+
+// selects reports whether the answer to a look-up would contain the object.
+func (o *origin) selects(obj metav1.Object) bool {
+	if o.all || o.labels == "" {
+		return true
 	}
-	return &u
+	selector, err := labels.Parse(o.labels)
+	return err == nil && selector.Matches(labels.Set(obj.GetLabels()))
 }

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/tidings/tidings/internal/apiwrite"
 	"github.com/tidings/tidings/object"
 )
 
@@ -19,44 +19,69 @@ import (
 // cache, it waits until the cache has seen the writes to what it is going to read. Package controllerruntime uses it.
 // Its methods may be called from any goroutine.
 type OwnWrites struct {
-	gate  *gate
+	gate  *gate[written]
 	noted func(context.Context) bool
 
-	mu      sync.Mutex
-	sources []source // only ever appended to: notes refer to places in it
+	mu    sync.Mutex
+	views []cacheView // replaced, never changed
+}
+
+// written is what writes of OwnWrites are filed under: an object, or a collection if there is no name.
+type written struct {
+	resource        schema.GroupResource
+	namespace, name string
 }
 
 // NewOwnWrites returns the writes of requests whose context noted accepts. maxWait is how long after a write a reader
 // waits for it; 0 means 10 seconds.
 func NewOwnWrites(maxWait time.Duration, noted func(context.Context) bool) *OwnWrites {
 	w := &OwnWrites{noted: noted}
-	w.gate = newGate(cmp.Or(maxWait, defaultGateWait), nil, nil, func(missedWrite) {})
-	w.gate.sources = w.sourceList
+	w.gate = newGate[written](cmp.Or(maxWait, defaultGateWait), nil, nil, nil)
+	w.gate.views, w.gate.fileUnder = w.caches, writtenIn
 	return w
 }
 
-func (w *OwnWrites) sourceList() []source {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.sources
+func writtenIn(e *expectation) written {
+	return written{e.resource, e.object.Namespace, e.object.Name}
 }
 
-// Wrap wraps a transport, as TrackWrites does.
+func (w *OwnWrites) caches() []cacheView {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.views
+}
+
+func (w *OwnWrites) tracks(r apiwrite.Request) bool { return w.gate.tracks(r) }
+func (w *OwnWrites) note(e *expectation)            { w.gate.add(writtenIn(e), e) }
+
+// Wrap wraps a transport, as TrackWrites does. It notes the writes for keys of a KeyGate as well.
 func (w *OwnWrites) Wrap(next http.RoundTripper) http.RoundTripper {
-	return &writeTracker{next: next, recorderOf: func(ctx context.Context) *recorder {
-		if !w.noted(ctx) {
-			return nil
+	return &writeTracker{next: next, notebooksOf: func(ctx context.Context) (books [2]notebook) {
+		if w.noted(ctx) {
+			books[0] = w
 		}
-		return &recorder{gate: w.gate, byObject: true}
+		if r, ok := ctx.Value(keyOf{w}).(recorder); ok {
+			books[1] = r
+		}
+		return books
 	}}
 }
 
-// Add adds a cache that may have to see writes. A cache that is not used any more tells so by an empty name and version
-// "0"; it cannot be removed.
-func (w *OwnWrites) Add(cache Cache[object.Object]) {
+// Add adds a cache that may have to see writes, until remove is called.
+func (w *OwnWrites) Add(cache Cache[object.Object]) (remove func()) {
+	added := newWatch(cache, nil)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.sources = append(w.sources, newWatch(cache, nil))
+	w.views = append(slices.Clip(w.views), added)
+	return func() { w.remove(added) }
+}
+
+func (w *OwnWrites) remove(view cacheView) {
+	w.mu.Lock()
+	w.views = slices.DeleteFunc(slices.Clone(w.views), func(other cacheView) bool { return other == view })
+	w.mu.Unlock()
+	w.gate.forget(view)
+	w.Changed()
 }
 
 // Changed makes waiting readers look again. Call it when a cache has changed. It costs one atomic load while nobody
@@ -77,60 +102,47 @@ func (w *OwnWrites) Wait(ctx context.Context, resource schema.GroupResource, key
 	ctx, cancel := context.WithTimeoutCause(ctx, w.gate.maxWait,
 		fmt.Errorf("the longest wait of %v is over", w.gate.maxWait))
 	defer cancel()
-	for _, written := range w.gate.writtenKeys(resource, key) {
-		if err := w.gate.wait(ctx, written); err != nil {
+	read := written{resource, key.Namespace, key.Name}
+	for {
+		concerned := w.concerned(read)
+		if len(concerned) == 0 {
+			return nil
+		}
+		if err := w.gate.wait(ctx, concerned...); err != nil {
 			return fmt.Errorf("wait for own writes: %w", err)
 		}
+		if !slices.ContainsFunc(concerned, func(k written) bool { return k.name == "" }) {
+			return nil
+		}
+		if slices.Equal(concerned, w.concerned(read)) { // nothing was found in a collection
+			return nil
+		}
 	}
-	return nil
 }
 
-// writtenKey is what writes to an object, or to a collection if name is empty, are filed under with byObject.
-func writtenKey(resource schema.GroupResource, namespace, name string) object.Key {
-	return object.Key{Namespace: resource.String() + "/" + namespace, Name: name}
-}
-
-// fileUnder returns the key that the note is recorded for.
-func (r *recorder) fileUnder(n *note) object.Key {
-	if !r.byObject {
-		return r.key
-	}
-	return writtenKey(n.request.Resource, cmp.Or(n.object.Namespace, n.request.Namespace),
-		cmp.Or(n.object.Name, n.name))
-}
-
-// writtenKeys returns the keys under which writes to the object are filed; without a name, to any in the namespace. It
-// forgets those that are too old to wait for.
-func (g *gate) writtenKeys(resource schema.GroupResource, key object.Key) []object.Key {
+// concerned returns what writes to what is read are filed under. It forgets those that are too old to wait for.
+func (w *OwnWrites) concerned(read written) (found []written) {
+	g := w.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.pending) == 0 {
-		return nil
-	}
-	one := writtenKey(resource, key.Namespace, key.Name)
-	collection, everywhere := writtenKey(resource, key.Namespace, ""), writtenKey(resource, "", "")
-	concerns := func(written object.Key) bool {
-		switch {
-		case written == one || written == collection || written == everywhere:
-			return true
-		case key.Name != "":
-			return false
-		case key.Namespace == "":
-			return strings.HasPrefix(written.Namespace, everywhere.Namespace)
-		}
-		return written.Namespace == collection.Namespace
-	}
-	var found []object.Key
 	now := time.Now()
-	for written, p := range g.pending {
+	for k, p := range g.pending {
 		switch {
-		case !concerns(written):
+		case !k.concerns(read):
 		case now.Before(p.until):
-			found = append(found, written)
+			found = append(found, k)
 		default: // somebody may have waited in vain, and got an error
-			delete(g.pending, written)
+			delete(g.pending, k)
 		}
 	}
-	slices.SortFunc(found, object.Key.Compare)
+	slices.SortFunc(found, func(a, b written) int {
+		return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
+	})
 	return found
+}
+
+// concerns reports whether a reader of an object, or of a collection, sees the written one.
+func (k written) concerns(read written) bool {
+	sameNamespace := k.namespace == read.namespace || k.namespace == "" && k.name == "" || read.namespace == "" && read.name == ""
+	return k.resource == read.resource && sameNamespace && (k.name == read.name || k.name == "" || read.name == "")
 }

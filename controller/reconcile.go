@@ -70,7 +70,6 @@ func (c *Controller) work(ctx context.Context) {
 		if err != nil {
 			return
 		}
-		c.gate.lookUp(ctx, key)
 		if c.gate.blocks(key) {
 			c.queue.Done(key)
 			continue
@@ -224,7 +223,7 @@ func (c *Controller) busyKeys() []object.Key {
 	})
 }
 
-func (c *Controller) logMissedWrite(m missedWrite) {
+func (c *Controller) logMissedWrite(m missedWrite[object.Key]) {
 	c.log.Warn("reconciling although a cache has not seen one of the key's writes", "key", m.key.String(), "write", m.write.String(),
 		"waited", c.options.MaxGateWait)
 }

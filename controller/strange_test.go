@@ -162,11 +162,15 @@ func TestEvictedAndMadeAnew(t *testing.T) {
 		objects: []tidings.Object{latePod("a")},
 		seen:    func(w *lateWorld[*corev1.Pod]) bool { return !absent(w) },
 		noWait:  true,
+		lookups: 1,
 		act: func(ctx context.Context, w *lateWorld[*corev1.Pod]) {
 			config := rest.CopyConfig(w.server.Config())
 			config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 				return roundTripper(func(r *http.Request) (*http.Response, error) {
 					response, err := next.RoundTrip(r)
+					if r.Method == http.MethodGet { // which successor there is has to be looked up
+						return response, err
+					}
 					w.server.Create(latePod("a"))
 					time.Sleep(2 * late)
 					return response, err

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tidings/tidings/internal/apiwrite"
 )
@@ -23,20 +26,28 @@ import (
 // and other subresources, evictions and bindings, and deletions of collections; dry runs are not.
 //
 // The answer reaches the client unchanged. At most its first 256 KiB are held. If they do not say what was written,
-// or the answer was lost, a worker looks that up before it reconciles the key again, for which it needs the
-// permission to get the object, or to list for objects with a generated name. If that fails as well, the key waits
+// or the answer was lost, the controller looks that up while the key waits, for which it needs the permission to get the
+// object, or to list for objects with a generated name and for collections. If that fails as well, the key waits
 // for [Options].MaxGateWait. It also looks up what no cache has seen five seconds after the write, since a restored
 // server may not have it any more.
 //
+// A program may write to several clusters: a write is expected only of caches of its own one. That is a cache that
+// follows the server at the same address, or one of whose objects that server has as well.
+//
 // A write to objects of which no cache holds any, or made with another context, costs next to nothing.
 func TrackWrites(next http.RoundTripper) http.RoundTripper {
-	return &writeTracker{next: next, recorderOf: recorderOf}
+	return &writeTracker{next: next, notebooksOf: func(ctx context.Context) (books [2]notebook) {
+		if r := recorderOf(ctx); r != nil {
+			books[0] = r
+		}
+		return books
+	}}
 }
 
 type writeTracker struct {
 	next http.RoundTripper
-	// recorderOf returns what records the writes of requests with this context; nil if they are not recorded.
-	recorderOf func(context.Context) *recorder
+	// notebooksOf returns where the writes of requests with this context are noted.
+	notebooksOf func(context.Context) [2]notebook
 }
 
 // WrappedRoundTripper returns the wrapped transport, for client-go.
@@ -44,18 +55,23 @@ func (t *writeTracker) WrappedRoundTripper() http.RoundTripper { return t.next }
 
 // RoundTrip sends the request, and notes what it has written.
 func (t *writeTracker) RoundTrip(r *http.Request) (*http.Response, error) {
-	recorder := t.recorderOf(r.Context())
-	if recorder == nil {
+	books := t.notebooksOf(r.Context())
+	if books == [2]notebook{} {
 		return t.next.RoundTrip(r)
 	}
 	request, ok := apiwrite.ParseRequest(r)
-	if !ok || !recorder.gate.tracks(request.Resource) {
+	if !ok {
 		return t.next.RoundTrip(r)
 	}
-	n := &note{
-		recorder: recorder, sent: r,
-		origin: &origin{request: request, url: r.URL, header: r.Header, transport: t.next, name: request.Name},
+	for i, book := range books {
+		if book != nil && !book.tracks(request) {
+			books[i] = nil
+		}
 	}
+	if books == [2]notebook{} {
+		return t.next.RoundTrip(r)
+	}
+	n := &note{tracker: t, books: books, request: request, sent: r}
 	if request.Method == http.MethodDelete || request.IsEviction() {
 		var err error
 		if r, n.options, err = apiwrite.ReadOptions(r); err != nil {
@@ -65,12 +81,16 @@ func (t *writeTracker) RoundTrip(r *http.Request) (*http.Response, error) {
 		if n.options.DryRun {
 			return t.next.RoundTrip(r)
 		}
-		n.before = recorder.gate.held(request)
+		for i, book := range books {
+			if book != nil {
+				n.before[i] = heldBefore(book.caches(), request)
+			}
+		}
 	}
 	response, err := t.next.RoundTrip(r)
 	switch {
 	case err != nil && wasSent(err):
-		recorder.lost(n)
+		n.Finished(&apiwrite.Answer{})
 	case err == nil && n.mayHaveWritten(response.StatusCode):
 		n.response = response
 		n.body.Init(response.Body, response.Header.Get("Content-Type"), n)
@@ -85,59 +105,174 @@ func wasSent(err error) bool {
 	return !ok || opErr.Op != "dial"
 }
 
-// mayHaveWritten reports whether a response with this code can be one to a write that was carried out.
+// note is a write that a transport has noticed, until its answer is known.
+type note struct {
+	tracker *writeTracker
+	books   [2]notebook
+	request apiwrite.Request
+	options apiwrite.Options
+	// before are, for each notebook, the uids that its caches held under the name before the request was sent.
+	before [2][]types.UID
+	// sent is the request, response and body are the answer; response is nil if that was lost.
+	sent     *http.Request
+	response *http.Response
+	body     apiwrite.Body
+}
+
+// mayHaveWritten reports whether a response with this code can be one to a write that was carried out. The objects of a
+// collection are deleted one by one, until one cannot be.
 func (n *note) mayHaveWritten(code int) bool {
-	return code >= 200 && code < 300 || code >= 500
+	return code >= 200 && code < 300 || code >= 500 || n.isPartly(code)
 }
 
-// Finished records the write with its answer.
+// isPartly reports whether the server may have carried out a part of a deletion that it has refused with this code.
+func (n *note) isPartly(code int) bool {
+	switch code {
+	case http.StatusForbidden, http.StatusConflict, http.StatusUnprocessableEntity, http.StatusInternalServerError:
+		return n.request.IsDeleteCollection()
+	}
+	return false
+}
+
+// Finished notes what is expected after the write. The caller's request may not have been reused yet.
 func (n *note) Finished(a *apiwrite.Answer) {
-	n.answered(a)
-	n.recorder.note(n)
+	for i, book := range n.books {
+		if book == nil {
+			continue
+		}
+		n.decodeLabels(book, a)
+		if n.isCollection(a) {
+			n.noteCollection(book, a)
+		} else if e := n.expected(a, n.before[i]); e != nil {
+			book.note(e)
+		}
+	}
+	n.sent, n.response = nil, nil
 }
 
-// answered sets what the answer says.
-func (n *note) answered(a *apiwrite.Answer) {
+// decodeLabels decodes the labels in the answer if caches look at them.
+func (n *note) decodeLabels(book notebook, a *apiwrite.Answer) {
+	for _, cache := range book.caches() {
+		if !cache.tracks(n.request.Resource) {
+			continue
+		}
+		if a.IsObject() {
+			cache.covers(&a.Object)
+		}
+		for i := range a.Items {
+			cache.covers(&a.Items[i])
+		}
+	}
+}
+
+// expected returns what is expected after the write; nil if it is nothing. before are the uids that caches held under its
+// name.
+func (n *note) expected(a *apiwrite.Answer, before []types.UID) *expectation {
 	switch {
+	case n.response == nil:
+		return n.unknown(before)
+	case n.isPartly(n.response.StatusCode):
+		e := n.unknown(before)
+		e.from.refused = true
+		return e
 	case n.response.StatusCode >= 500:
 		// With this reason, an admission webhook has failed, or some other step before the write.
 		if a.IsStatus && a.Reason == metav1.StatusReasonInternalError {
-			n.kind = nothing
-			return
+			return nil
 		}
-		n.kind = unknown
-	case n.response.Header.Get("Content-Encoding") != "" || !a.Understood():
-		n.kind = unknown
+		return n.unknown(before)
+	case !n.isReadable(a) || n.request.IsDeleteCollection():
+		return n.unknown(before)
+	}
+	return n.single(a, before)
+}
+
+func (n *note) isReadable(a *apiwrite.Answer) bool {
+	return n.response.Header.Get("Content-Encoding") == "" && a.Understood()
+}
+
+// single returns what is expected of the one object that the request names, or has created.
+func (n *note) single(a *apiwrite.Answer, before []types.UID) *expectation {
+	e := n.newExpectation(&a.Object, n.request.Name)
+	switch {
+	case n.request.IsEviction():
+		e.want = ending
+		e.guess(before)
+	case n.request.IsDelete() && a.IsStatus:
+		e.want, e.object.UID = gone, a.UID
+		if a.UID == "" {
+			e.guess(before)
+		} else {
+			e.before = slices.DeleteFunc(before, func(uid types.UID) bool { return uid == a.UID })
+		}
+	case !a.IsObject() || n.request.Resource.Resource == "namespaces" && a.Object.MetadataOnly && nothingHolds(&a.Object):
+		return n.unknown(before)
+	case n.isGone(&a.Object) || n.request.IsDelete() && a.Object.DeletionTimestamp == nil:
+		e.want = gone
 	default:
-		n.understood(a)
+		e.created = n.request.IsCreate() || n.response.StatusCode == http.StatusCreated
+		e.unlabeled = n.request.Subresource == "scale"
+	}
+	return e
+}
+
+// guess sets the uid to that of the object that a cache held before the write.
+func (e *expectation) guess(before []types.UID) {
+	e.guessed = true
+	if len(before) > 0 {
+		e.object.UID, e.before = before[0], before[1:]
 	}
 }
 
-func (n *note) understood(a *apiwrite.Answer) {
-	n.object = a.Object
-	switch {
-	case n.request.IsEviction():
-		n.kind = evicted
-	case n.request.IsDeleteCollection():
-		n.kind, n.items, n.version = collection, a.Items, a.Version
-		if !a.IsList {
-			n.kind = unknown
+// isCollection reports whether the answer has the objects of a deleted collection.
+func (n *note) isCollection(a *apiwrite.Answer) bool {
+	return n.request.IsDeleteCollection() && n.response != nil && n.response.StatusCode < 300 && a.IsList && n.isReadable(a)
+}
+
+// noteCollection notes what is expected of the objects of a deleted collection, as they were before it.
+func (n *note) noteCollection(book notebook, a *apiwrite.Answer) {
+	from := new(origin)
+	from.set(n)
+	from.doubted = time.Now().Add(lookupAfter)
+	for i := range a.Items {
+		item := &a.Items[i]
+		e := &expectation{want: ending, resource: n.request.Resource, object: item.ObjectMeta, from: from}
+		if n.options.Force && n.isGone(item) {
+			e.want = gone
 		}
-	case n.request.IsDelete() && a.IsStatus:
-		n.kind, n.object.UID = removed, a.UID
-	case !a.IsObject():
-		n.kind = unknown
-	case n.isGone(&n.object) || n.request.IsDelete() && n.object.DeletionTimestamp == nil:
-		n.kind = removed
-	default:
-		n.kind = stored
+		book.note(e)
 	}
-	if n.object.Name == "" {
-		n.object.Name, n.object.Namespace = n.request.Name, n.request.Namespace
-	}
-	n.name = n.object.Name
 }
 
 func (n *note) isGone(o *apiwrite.Object) bool {
 	return nothingHolds(o) && !(n.request.Resource.Resource == "namespaces" && n.request.Resource.Group == "" && o.SpecFinalizers > 0)
+}
+
+// unknown returns the expectation after a write whose outcome is to be looked up.
+func (n *note) unknown(before []types.UID) *expectation {
+	name, prefix := n.request.Name, ""
+	if name == "" && n.request.IsCreate() {
+		name, prefix = apiwrite.BodyNames(n.sent)
+	}
+	e := n.newExpectation(new(apiwrite.Object), name)
+	e.want, e.before = unknown, before
+	e.from.name, e.from.prefix = name, prefix
+	return e
+}
+
+// newExpectation returns an expectation of an object as the answer shows it; if it does not, of one with the name.
+func (n *note) newExpectation(o *apiwrite.Object, name string) *expectation {
+	both := new(struct {
+		expectation
+		origin
+	})
+	e := &both.expectation
+	e.resource, e.from = n.request.Resource, &both.origin
+	e.object = metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion, Labels: o.Labels}
+	if e.object.Name == "" {
+		e.object.Namespace, e.object.Name = n.request.Namespace, name
+	}
+	e.from.set(n)
+	e.from.name, e.from.doubted = e.object.Name, time.Now().Add(lookupAfter)
+	return e
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -32,23 +33,27 @@ func WaitForWrites(ctx context.Context) error {
 	if r == nil {
 		return errors.New("wait for writes: the context is neither that of a reconcile nor one of Controller.WithWrites")
 	}
-	if err := r.gate.wait(ctx, r.key); err != nil {
+	if err := r.wait(ctx); err != nil {
 		return fmt.Errorf("wait for writes: %w", err)
 	}
 	return nil
 }
 
-// wait waits until the key's writes have been seen.
-func (g *gate) wait(ctx context.Context, key object.Key) error {
+// wait waits until the keys' writes have been seen. It makes the look-ups that they need.
+func (g *gate[K]) wait(ctx context.Context, keys ...K) error {
 	g.watched.Add(1)
 	defer g.watched.Add(-1)
+	var lookups sync.WaitGroup
+	defer lookups.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	for {
 		changed := *g.waiters.Load()
-		g.lookUp(ctx, key)
-		missing, until := g.missing(key)
+		missing, until := g.missing(keys)
 		if missing == nil {
 			return nil
 		}
+		g.startLookUps(ctx, &lookups, keys...)
 		left := time.Until(until)
 		if left <= 0 {
 			return fmt.Errorf("after %v a cache has not seen %s", g.maxWait, missing)
@@ -62,20 +67,23 @@ func (g *gate) wait(ctx context.Context, key object.Key) error {
 	}
 }
 
-// missing returns one of the key's writes that a cache has not seen, and until when to wait for it. If there is
-// none, it forgets the key.
-func (g *gate) missing(key object.Key) (write, time.Time) {
+// missing returns one of the keys' writes that a cache has not seen, and until when to wait for it. It forgets keys of
+// which all caches have seen everything.
+func (g *gate[K]) missing(keys []K) (*expectation, time.Time) {
+	caches := g.caches()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	p := g.pending[key]
-	if p == nil {
-		return nil, time.Time{}
-	}
-	if missing := p.unseen(); missing != nil {
-		return missing, p.until
-	}
-	if _, blocked := g.blocked[key]; !blocked {
-		delete(g.pending, key)
+	for _, key := range keys {
+		p := g.pending[key]
+		if p == nil {
+			continue
+		}
+		if missing := g.unseen(p, caches); missing != nil {
+			return missing, p.until
+		}
+		if _, blocked := g.blocked[key]; !blocked && len(p.all) == 0 {
+			delete(g.pending, key)
+		}
 	}
 	return nil, time.Time{}
 }

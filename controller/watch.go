@@ -8,9 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/workqueue"
 )
@@ -74,15 +71,7 @@ type source interface {
 	// ready returns a present problem of the source; healthy returns one that has lasted for the limit.
 	ready() error
 	healthy(limit time.Duration) error
-	// tracks reports whether the source's cache may hold objects of the resource. The methods below are called if it
-	// does.
-	tracks(schema.GroupResource) bool
-	// heldUID returns the uid of the object that the cache holds under the key; "" if it holds none.
-	heldUID(object.Key) types.UID
-	// noted returns the write that the cache has to see; nil if there is none. isOutdated reports whether the cache
-	// cannot show it. i is the source's place in note.before.
-	noted(n *note, i int) write
-	isOutdated(n *note, i int) bool
+	cacheView
 }
 
 // watch is a cache that a controller watches or uses.
@@ -92,6 +81,7 @@ type watch[T object.Object] struct {
 	ownKeys    bool      // each change triggers a reconcile of its key; only without a mapper
 	predicates []Predicate[T]
 	staleness  staleness
+	histories  histories
 	unmapped   *unmapped[T]
 
 	// mapping is held while the mapper and the predicates are called: they need not be safe for concurrent use.

@@ -51,6 +51,7 @@ type informer struct {
 	build        func(tidings.Trim) (toolscache.SharedIndexInformer, error) // with a watch of its own
 	among        *informers
 	keep         sync.Once     // adds the informer to among once controller-runtime keeps it
+	untrack      func()        // ends waiting for it to see writes; nil unless reads wait for writes
 	removed      chan struct{} // closed when the informer has been removed from the cache
 
 	readersMu sync.Mutex
@@ -295,6 +296,9 @@ var ended = func() context.Context {
 func (is *informers) remove(made []*informer, kind schema.GroupVersionKind, as form) (all bool) {
 	removed, all := is.take(made, kind, as)
 	for _, inf := range removed {
+		if inf.untrack != nil {
+			inf.untrack()
+		}
 		inf.stopReaders()
 	}
 	return all

@@ -76,30 +76,7 @@ func (c *runtimeCache) waitForWrites(ctx context.Context, read runtime.Object, k
 
 // track makes writes wait for an informer.
 func (inf *informer) track(writes *controller.OwnWrites) {
-	writes.Add(trackedCache{inf.native(), inf.removed})
+	inf.untrack = writes.Add(inf.native())
 	// It only fails when the informer has ended.
 	_, _ = inf.native().HandleKeys("own writes", func(tidings.Key, object.DeltaType, bool) { writes.Changed() })
-}
-
-// trackedCache is an informer that may have to see writes, until it is removed.
-type trackedCache struct {
-	*tidings.SharedInformer[tidings.Object]
-	removed <-chan struct{}
-}
-
-// Name returns the resource.
-func (t trackedCache) Name() string {
-	if isClosed(t.removed) {
-		return ""
-	}
-	return t.SharedInformer.Name()
-}
-
-// ResourceVersionIn returns the version of the newest snapshot. That of a removed informer goes back, and then nothing
-// waits for it.
-func (t trackedCache) ResourceVersionIn(namespace string) string {
-	if isClosed(t.removed) {
-		return "0"
-	}
-	return t.SharedInformer.ResourceVersionIn(namespace)
 }

@@ -3,6 +3,7 @@ package source
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"reflect"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -71,3 +72,6 @@ func rawFormat(h *HTTP[*codec.Raw], protobuf bool) *format[*codec.Raw] {
 		newDecoder: func(bool) (wire.Decoder[*codec.Raw], error) { return decoder, nil },
 	}
 }
+
+// Base returns the base URL of the API server. It must not be modified.
+func (c clientInternals) Base() *url.URL { return c.base }

@@ -15,9 +15,12 @@ import (
 // deletion.
 type Object struct {
 	metav1.ObjectMeta
-	// SpecFinalizers is the number of finalizers in the spec, which namespaces have.
+	// SpecFinalizers is the number of finalizers in the spec, which namespaces have. MetadataOnly is set if the answer
+	// is a form of the object that does not show its spec.
 	SpecFinalizers int
+	MetadataOnly   bool
 
+	next      string // of a list's metadata: where the next page begins
 	labels    []byte // as encoded, in the answer's buffer
 	asMessage bool   // labels are fields of a protobuf message
 }
@@ -42,11 +45,15 @@ type Answer struct {
 	IsStatus bool
 	UID      types.UID
 	Reason   metav1.StatusReason
-	// IsList is set if the answer is a complete list; Version is its version, and Items are its objects.
-	IsList  bool
-	Version string
-	Items   []Object
+	// IsList is set if the answer is a complete list, or a page of one. Items are its objects, and Continue is where the
+	// next page begins; it is empty if there is none.
+	IsList   bool
+	Items    []Object
+	Continue string
 }
+
+// metadataKind is the kind of the metadata of an object of any kind.
+const metadataKind = "PartialObjectMetadata"
 
 // IsObject reports whether the answer was read and is an object.
 func (a *Answer) IsObject() bool {

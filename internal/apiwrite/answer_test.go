@@ -114,8 +114,8 @@ func TestNulls(t *testing.T) {
 		t.Fatalf("not understood: %+v", a)
 	}
 	check(t, &a.Object, &metav1.ObjectMeta{Name: "a", UID: "u", ResourceVersion: "5"})
-	a = Parse("application/json", []byte(`{"kind":"PodList","metadata":{"resourceVersion":"7"},"items":null}`))
-	if !a.IsList || a.Version != "7" || len(a.Items) != 0 {
+	a = Parse("application/json", []byte(`{"kind":"PodList","metadata":{"resourceVersion":"7","continue":"more"},"items":null}`))
+	if !a.IsList || a.Continue != "more" || len(a.Items) != 0 {
 		t.Errorf("an empty list: %+v", a)
 	}
 	a = Parse("application/json", []byte(`{"kind":"Status","metadata":null,"status":"Success","details":null}`))
@@ -164,7 +164,7 @@ func TestNotUnderstood(t *testing.T) {
 }
 
 func TestLists(t *testing.T) {
-	list := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "77"}}
+	list := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "77", Continue: "more"}}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
 	for seed := range uint64(5) {
 		list.Items = append(list.Items, *randomPod(seed))
@@ -175,7 +175,7 @@ func TestLists(t *testing.T) {
 			t.Fatal(err)
 		}
 		a := Parse(media, data)
-		if !a.IsList || a.IsObject() || a.Version != "77" || len(a.Items) != len(list.Items) {
+		if !a.IsList || a.IsObject() || a.Continue != "more" || len(a.Items) != len(list.Items) {
 			t.Fatalf("%s: %+v", media, a)
 		}
 		for i := range a.Items {

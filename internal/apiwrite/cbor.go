@@ -23,13 +23,14 @@ func parseCBOR(data []byte, a *Answer) {
 		a.Reason, a.UID = metav1.StatusReason(reason), types.UID(uid)
 	case listed:
 		a.IsList = true
-		a.Version, _, _ = unstructured.NestedString(content, "metadata", "resourceVersion")
+		a.Continue, _, _ = unstructured.NestedString(content, "metadata", "continue")
 		for _, item := range items {
 			content, _ := item.(map[string]any)
 			a.Items = append(a.Items, objectOf(content))
 		}
 	default:
 		a.Object = objectOf(content)
+		a.Object.MetadataOnly = kind == metadataKind
 	}
 }
 
@@ -39,7 +40,7 @@ func objectOf(content map[string]any) Object {
 	finalizers, _, _ := unstructured.NestedSlice(content, "spec", "finalizers")
 	return Object{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: u.GetName(), Namespace: u.GetNamespace(), UID: u.GetUID(), ResourceVersion: u.GetResourceVersion(), Labels: u.GetLabels(),
+			Name: u.GetName(), GenerateName: u.GetGenerateName(), Namespace: u.GetNamespace(), UID: u.GetUID(), ResourceVersion: u.GetResourceVersion(), Labels: u.GetLabels(),
 			DeletionTimestamp: u.GetDeletionTimestamp(), DeletionGracePeriodSeconds: u.GetDeletionGracePeriodSeconds(), Finalizers: u.GetFinalizers(),
 		},
 		SpecFinalizers: len(finalizers),

@@ -32,6 +32,7 @@ func (l *lexer) answer(a *Answer) {
 			kind = l.raw()
 		case "metadata":
 			l.metadata(&a.Object)
+			a.Object.MetadataOnly = string(kind) == `"`+metadataKind+`"`
 			if l.ok && a.IsObject() && string(kind) != `"Namespace"` {
 				return // nothing that matters follows
 			}
@@ -54,7 +55,7 @@ func (l *lexer) answer(a *Answer) {
 	case !l.ok:
 		a.Object.UID = ""
 	case listed:
-		a.IsList, a.Items, a.Version, a.Object = true, items, a.Object.ResourceVersion, Object{}
+		a.IsList, a.Items, a.Continue, a.Object = true, items, a.Object.next, Object{}
 	case string(kind) == `"Status"`, status == metav1.StatusSuccess, status == metav1.StatusFailure:
 		a.IsStatus, a.UID, a.Reason = true, uid, metav1.StatusReason(reason)
 	}
@@ -84,6 +85,10 @@ func (l *lexer) metadata(o *Object) {
 		switch string(name) {
 		case "name":
 			o.Name = l.text()
+		case "generateName":
+			o.GenerateName = l.text()
+		case "continue":
+			o.next = l.text()
 		case "namespace":
 			o.Namespace = l.text()
 		case "uid":

@@ -45,6 +45,7 @@ func content(kind string, data []byte, short bool, a *Answer) {
 }
 
 func objectMessage(kind string, data []byte, o *Object) {
+	o.MetadataOnly = kind == metadataKind
 	for m := (message{data: data}); m.next(); {
 		switch {
 		case m.number == 1 && !m.short:
@@ -69,6 +70,8 @@ func metadataMessage(data []byte, o *Object) {
 		switch m.number {
 		case 1:
 			o.Name = string(m.value)
+		case 2:
+			o.GenerateName = string(m.value)
 		case 3:
 			o.Namespace = string(m.value)
 		case 5:
@@ -138,8 +141,8 @@ func listMessage(data []byte, a *Answer) {
 		switch m.number {
 		case 1:
 			for l := (message{data: m.value}); l.next(); {
-				if l.number == 2 {
-					a.Version = string(l.value)
+				if l.number == 3 {
+					a.Continue = string(l.value)
 				}
 			}
 		case 2:

@@ -16,6 +16,8 @@ type Request struct {
 	// Method is POST, PUT, PATCH or DELETE.
 	Method   string
 	Resource schema.GroupResource
+	// Prefix is what precedes "/api" or "/apis" in the path, as with a proxy, and Version is that of the API.
+	Prefix, Version string
 	// Subresource is empty for the objects themselves, and Name is empty for collections.
 	Subresource, Namespace, Name string
 }
@@ -31,6 +33,22 @@ func (r Request) IsDelete() bool { return r.Method == http.MethodDelete && r.Nam
 
 // IsDeleteCollection reports whether the request deletes those objects that its query selects.
 func (r Request) IsDeleteCollection() bool { return r.Method == http.MethodDelete && r.Name == "" }
+
+// Path returns the path of an object of the resource, or without a name that of the collection.
+func (r Request) Path(namespace, name string) string {
+	path := r.Prefix + "/api/" + r.Version
+	if r.Resource.Group != "" {
+		path = r.Prefix + "/apis/" + r.Resource.Group + "/" + r.Version
+	}
+	if namespace != "" {
+		path += "/namespaces/" + namespace
+	}
+	path += "/" + r.Resource.Resource
+	if name != "" {
+		path += "/" + name
+	}
+	return path
+}
 
 // changesNothing has the subresources to which one may send any method without changing the object.
 var changesNothing = map[string]bool{"attach": true, "exec": true, "portforward": true, "proxy": true, "log": true, "token": true}
@@ -62,14 +80,15 @@ func parsePath(path string) (Request, bool) {
 			return Request{}, false
 		}
 		rest = rest[i+len("/api"):]
+		prefix := path[:len(path)-len(rest)-len("/api")]
 		if below, ok := strings.CutPrefix(rest, "/"); ok {
 			if version, names, _ := strings.Cut(below, "/"); isVersion(version) {
-				return parseNames("", names)
+				return parseNames(Request{Prefix: prefix, Version: version}, "", names)
 			}
 		} else if below, ok := strings.CutPrefix(rest, "s/"); ok {
 			group, below, _ := strings.Cut(below, "/")
 			if version, names, _ := strings.Cut(below, "/"); isVersion(version) {
-				return parseNames(group, names)
+				return parseNames(Request{Prefix: prefix, Version: version}, group, names)
 			}
 		}
 	}
@@ -78,8 +97,7 @@ func parsePath(path string) (Request, bool) {
 // isVersion reports whether s looks like "v1" or "v2beta1".
 func isVersion(s string) bool { return len(s) > 1 && s[0] == 'v' && s[1] >= '0' && s[1] <= '9' }
 
-func parseNames(group, names string) (Request, bool) {
-	var w Request
+func parseNames(w Request, group, names string) (Request, bool) {
 	resource, below, _ := strings.Cut(names, "/")
 	if resource == "namespaces" {
 		name, more, _ := strings.Cut(below, "/")
@@ -143,21 +161,21 @@ func peek(r *http.Request) ([]byte, *http.Request, error) {
 	return data, &copied, nil
 }
 
-// BodyName returns the name of the object in the request's body, if the body can be read twice and the object has a
-// name.
-func BodyName(r *http.Request) string {
+// BodyNames returns the name, or the beginning of a generated name, of the object in the request's body, if the body can
+// be read twice. They are empty if the object does not say.
+func BodyNames(r *http.Request) (name, generated string) {
 	if r.GetBody == nil {
-		return ""
+		return "", ""
 	}
 	body, err := r.GetBody()
 	if err != nil {
-		return ""
+		return "", ""
 	}
 	defer body.Close()
 	data, err := io.ReadAll(io.LimitReader(body, maxHeld))
 	if err != nil {
-		return ""
+		return "", ""
 	}
 	a := Parse(r.Header.Get("Content-Type"), data)
-	return a.Object.Name
+	return a.Object.Name, a.Object.GenerateName
 }

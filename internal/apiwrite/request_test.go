@@ -46,6 +46,11 @@ func TestRequests(t *testing.T) {
 		got, ok := ParseRequest(httptest.NewRequest(method, url, nil))
 		if ok {
 			want.Method = method
+			path, _, _ := strings.Cut(url, "?")
+			if p := got.Path(got.Namespace, got.Name); p != strings.TrimSuffix(path, "/"+got.Subresource) {
+				t.Errorf("%s: the path is %s", call, p)
+			}
+			got.Prefix, got.Version = "", ""
 		} else {
 			got = Request{}
 		}
@@ -155,8 +160,8 @@ func (c closed) Close() error {
 	return nil
 }
 
-// TestBodyName reads the names of objects that are sent.
-func TestBodyName(t *testing.T) {
+// TestBodyNames reads the names of objects that are sent.
+func TestBodyNames(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"kind":"Pod","metadata":{"name":"a"}}`: "a", `{"kind":"Pod","metadata":{"generateName":"a-"}}`: "",
 		`{`: "", ``: "",
@@ -168,14 +173,14 @@ func TestBodyName(t *testing.T) {
 		r.Header.Set("Content-Type", "application/json")
 		wasClosed := false
 		r.GetBody = func() (io.ReadCloser, error) { return closed{strings.NewReader(body), &wasClosed}, nil }
-		if got := BodyName(r); got != want || !wasClosed {
+		if got, _ := BodyNames(r); got != want || !wasClosed {
 			t.Errorf("%s: name %q, want %q; closed: %v", body, got, want, wasClosed)
 		}
 		for _, r.GetBody = range []func() (io.ReadCloser, error){
 			nil, func() (io.ReadCloser, error) { return nil, io.ErrUnexpectedEOF },
 			func() (io.ReadCloser, error) { return closed{iotest.ErrReader(io.ErrUnexpectedEOF), &wasClosed}, nil },
 		} {
-			if got := BodyName(r); got != "" {
+			if got, _ := BodyNames(r); got != "" {
 				t.Errorf("of a body that cannot be read again: %q", got)
 			}
 		}

@@ -1,0 +1,82 @@
+package controller
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tidings/tidings/internal/apiwrite"
+	"github.com/tidings/tidings/object"
+)
+
+// notebook is where a transport notes writes.
+type notebook interface {
+	// tracks reports whether a cache may have to see the request's write.
+	tracks(apiwrite.Request) bool
+	// caches returns the caches that may have to see writes.
+	caches() []cacheView
+	// note records what is expected after a write.
+	note(*expectation)
+}
+
+// recorder is passed in a reconcile's context, to record writes for its key.
+type recorder interface {
+	notebook
+	// lastWritten returns the uid of the object that was last reported as written under the expectation's key.
+	lastWritten(*expectation) types.UID
+	wait(ctx context.Context) error
+}
+
+// keyRecorder is the recorder of a key of a gate.
+type keyRecorder[K comparable] struct {
+	gate *gate[K]
+	key  K
+}
+
+func (r *keyRecorder[K]) tracks(request apiwrite.Request) bool { return r.gate.tracks(request) }
+func (r *keyRecorder[K]) caches() []cacheView                  { return r.gate.caches() }
+func (r *keyRecorder[K]) note(e *expectation)                  { r.gate.add(r.key, e) }
+func (r *keyRecorder[K]) wait(ctx context.Context) error       { return r.gate.wait(ctx, r.key) }
+
+func (r *keyRecorder[K]) lastWritten(e *expectation) (last types.UID) {
+	r.gate.mu.Lock()
+	defer r.gate.mu.Unlock()
+	p := r.gate.pending[r.key]
+	if p == nil {
+		return ""
+	}
+	for _, other := range p.all {
+		if other.want == present && other.in == e.in && other.key() == e.key() {
+			last = other.object.UID
+		}
+	}
+	return last
+}
+
+type recorderKey struct{}
+
+func withRecorder[K comparable](ctx context.Context, g *gate[K], key K) context.Context {
+	return context.WithValue(ctx, recorderKey{}, recorder(&keyRecorder[K]{gate: g, key: key}))
+}
+
+func recorderOf(ctx context.Context) recorder {
+	r, _ := ctx.Value(recorderKey{}).(recorder)
+	return r
+}
+
+// heldBefore returns the uids of the objects that caches hold under the key of a request, each once.
+func heldBefore(caches []cacheView, r apiwrite.Request) (uids []types.UID) {
+	if r.Name == "" {
+		return nil
+	}
+	for _, cache := range caches {
+		if !cache.tracks(r.Resource) {
+			continue
+		}
+		held, ok := cache.state(object.Key{Namespace: r.Namespace, Name: r.Name})
+		if ok && (len(uids) == 0 || uids[0] != held.uid) {
+			uids = append(uids, held.uid)
+		}
+	}
+	return uids
+}
