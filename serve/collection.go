@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidings/tidings/internal/codec"
@@ -325,8 +326,20 @@ func (v view) Reach(ctx context.Context, version uint64) error {
 	if _, ok := v.fresh.reach(ctx, version, catchUpPatience); ok {
 		return nil
 	}
-	v.fresh.expect(version)
-	return protocol.Reach(ctx, version, v.now, v.ended)
+	// To refuse a version that the API server has would be wrong, however long it takes the collection to hear of it.
+	var exists atomic.Bool
+	waiting, looked := context.WithCancel(ctx)
+	defer looked()
+	v.fresh.expect(version, func() { exists.Store(true) }, looked)
+	err := protocol.Reach(waiting, version, v.now, v.ended)
+	if err == nil || !exists.Load() || ctx.Err() != nil {
+		return err
+	}
+	<-waiting.Done()
+	if now, _ := v.now(); now >= version {
+		return nil
+	}
+	return errForward
 }
 
 func (v view) isOfOldHistory(version uint64) bool {

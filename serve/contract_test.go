@@ -29,7 +29,7 @@ func TestPagesStayOnOneSnapshot(t *testing.T) {
 	f.synced(t)
 	version := f.ResourceVersion()
 	var names []string
-	options := metav1.ListOptions{Limit: 2, ResourceVersion: "0"}
+	options := metav1.ListOptions{Limit: 2, ResourceVersion: version}
 	for page := 0; ; page++ {
 		before := f.replicas[page%2].counts.answered.Load()
 		list, err := f.maps(page%2).List(t.Context(), options) // a token of one replica is understood by the other

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/gzip"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/tidings/tidings/internal/protocol"
@@ -39,7 +40,7 @@ func (x *exchange) start(watch bool) {
 	x.started = true
 	h := x.w.Header()
 	h.Set("Content-Type", x.encoding.ContentType(watch))
-	h.Set("Cache-Control", "no-cache, private")
+	setPrivate(h)
 	if age := x.found.age(); age > int(staleAfter/time.Second) || x.found.reflector.Status().Problem != nil {
 		h.Set("Age", strconv.Itoa(age))
 	}
@@ -71,6 +72,9 @@ func (x *exchange) list() error {
 	if !x.canSelect(selection) || x.isAhead(selection.Options.Continue) {
 		return errForward
 	}
+	if o := selection.Options; o.Limit > 0 && o.ResourceVersion == "0" && x.isUncached() {
+		return errForward
+	}
 	page, err := protocol.ListPage(x.r.Context(), x.view, selection)
 	if err != nil {
 		return err
@@ -85,6 +89,10 @@ func (x *exchange) list() error {
 	})
 }
 
+// isUncached reports whether an API server has no cache of a resource, unless it was told to, so that it answers pages
+// where it would give everything that is in a cache.
+func (x *exchange) isUncached() bool { return x.found.BuiltIn && x.found.Resource == "events" }
+
 // isAhead reports whether a continue token is of a version that has not been reached here. It comes from the API
 // server, which takes it at once, or from another replica.
 func (x *exchange) isAhead(token string) bool {
@@ -96,8 +104,14 @@ func (x *exchange) isAhead(token string) bool {
 // selected is known to the API server alone if it does not publish that.
 func (x *exchange) canSelect(s *protocol.Selection) bool {
 	selector := s.Options.FieldSelector
-	if selector == nil || x.found.BuiltIn {
+	if selector == nil {
 		return true
+	}
+	if x.found.BuiltIn {
+		// Which kinds without namespaces refuse this field is not known of all.
+		return x.found.Namespaced || !slices.ContainsFunc(selector.Requirements(), func(r fields.Requirement) bool {
+			return r.Field == "metadata.namespace"
+		})
 	}
 	for _, requirement := range selector.Requirements() {
 		if !strings.HasPrefix(requirement.Field, "metadata.") &&
@@ -134,9 +148,9 @@ func (x *exchange) write(size int, body func(io.Writer) error) error {
 	out := bufio.NewWriterSize(&starting{x: x}, 64<<10)
 	var w io.Writer = out
 	var z *gzip.Writer
-	x.w.Header().Set("Vary", "Accept-Encoding")
 	if size >= gzipFrom && acceptsGzip(x.r.Header.Get("Accept-Encoding")) {
 		x.w.Header().Set("Content-Encoding", "gzip")
+		x.w.Header().Set("Vary", "Accept-Encoding")
 		z = compressors.Get().(*gzip.Writer)
 		defer func() {
 			z.Reset(io.Discard) // in the pool it must not keep the connection

@@ -22,7 +22,8 @@ import (
 //   - A caller with a client certificate, whose key it alone has, is impersonated by the replica's
 //     own identity if Options.Impersonate allows that; its own Impersonate headers are refused.
 //
-// Headers that say who a caller is (X-Remote-…) are always removed: the replica is no authenticating proxy.
+// Headers that say who a caller is (X-Remote-…, or whatever the cluster's front proxy calls them) are always removed: the
+// replica is no authenticating proxy.
 type forwarder struct {
 	proxy       *httputil.ReverseProxy
 	impersonate bool
@@ -46,7 +47,7 @@ func newForwarder(options Options) (*forwarder, error) {
 		return nil, err
 	}
 	f.proxy = &httputil.ReverseProxy{
-		Rewrite:   func(r *httputil.ProxyRequest) { rewrite(r, host) },
+		Rewrite:   func(r *httputil.ProxyRequest) { rewrite(r, host, options.FrontProxy) },
 		Transport: f,
 		ModifyResponse: func(response *http.Response) error {
 			uploadOf(response.Request.Context()).answered(response.Header)
@@ -80,7 +81,7 @@ func newTransports(config *rest.Config) (*transports, error) {
 	return &transports{usual, upgrade}, err
 }
 
-func rewrite(r *httputil.ProxyRequest, host *url.URL) {
+func rewrite(r *httputil.ProxyRequest, host *url.URL, proxy *FrontProxy) {
 	path, raw := r.Out.URL.Path, r.Out.URL.RawPath
 	r.Out.URL.Scheme, r.Out.URL.Host = host.Scheme, host.Host
 	if prefix := strings.TrimSuffix(host.Path, "/"); prefix != "" {
@@ -90,11 +91,7 @@ func rewrite(r *httputil.ProxyRequest, host *url.URL) {
 		}
 	}
 	r.Out.Host = host.Host
-	for name := range r.Out.Header {
-		if strings.HasPrefix(strings.ToLower(name), "x-remote-") {
-			delete(r.Out.Header, name)
-		}
-	}
+	passOn(r, proxy)
 }
 
 // maxBuffered is the size up to which bodies are read before they are sent on: an API server accepts no larger objects.

@@ -30,6 +30,9 @@ type freshness struct {
 
 	probe  shared
 	probes atomic.Int64 // asked for so far
+	// noBookmarks is set once a probe has lasted to its end without a bookmark: the server has no cache of the resource,
+	// as of events, and another probe would not prove anything either.
+	noBookmarks atomic.Bool
 
 	mu      sync.Mutex // guards the fields below
 	running *question
@@ -134,17 +137,23 @@ func (f *freshness) mostRecent(ctx context.Context) (uint64, error) {
 }
 
 // expect looks whether the collection lacks anything up to a version that somebody waits for. Such a version comes from
-// the API server or another replica, and may be that of a change of something else.
-func (f *freshness) expect(version uint64) {
+// the API server or another replica, and may be that of a change of something else. It calls exists once the API server
+// has shown that it has the version, and looked when no more can be known.
+func (f *freshness) expect(version uint64, exists, looked func()) {
 	f.start(func() {
 		if reached, err := f.check(f.ctx); err == nil && reached >= version {
+			exists()
 			f.look(f.ctx, version)
+			looked()
 		}
 	})
 }
 
 // look has a probe look ahead, and returns when it ends.
 func (f *freshness) look(ctx context.Context, version uint64) {
+	if f.noBookmarks.Load() {
+		return
+	}
 	f.probes.Add(1)
 	f.probe.do(ctx, f.start, func() { f.lookAhead(version) })
 }
@@ -172,6 +181,7 @@ func (f *freshness) reach(ctx context.Context, version uint64, patience time.Dur
 // to version that the collection lacks.
 func (f *freshness) lookAhead(version uint64) {
 	since, epoch := f.collection.position()
+	began, bookmarks := time.Now(), 0
 	ctx, cancel := context.WithTimeout(f.ctx, probePatience)
 	defer cancel()
 	w, err := f.source.Watch(ctx,
@@ -190,13 +200,19 @@ func (f *freshness) lookAhead(version uint64) {
 				return
 			case e.Type != source.Bookmark:
 				since = reached // a change, which the collection must have, too
-			case reached >= version:
+				continue
+			}
+			bookmarks++
+			if reached >= version {
 				if _, ok := f.reach(ctx, since, askPatience); ok {
 					f.collection.prove(epoch, since, reached)
 				}
 				return
 			}
 		}
+	}
+	if bookmarks == 0 && time.Since(began) >= probeTimeout && f.ctx.Err() == nil {
+		f.noBookmarks.Store(true)
 	}
 }
 

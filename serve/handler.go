@@ -29,6 +29,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.serveHealth(w, r) {
 		return
 	}
+	if err := checkConnection(r.Header); err != nil { // before any header is believed
+		s.counts.refused.Add(1)
+		writeError(w, r, err)
+		return
+	}
 	c, err := s.access.authenticate(r)
 	switch {
 	case errors.Is(err, errNobodyKnows):
@@ -257,6 +262,7 @@ func writeStatus(w http.ResponseWriter, e protocol.Encoding, err error) {
 	if seconds, ok := apierrors.SuggestsClientDelay(&apierrors.StatusError{ErrStatus: *status}); ok {
 		w.Header().Set("Retry-After", strconv.Itoa(seconds))
 	}
+	setPrivate(w.Header())
 	w.Header().Set("Content-Type", e.ContentType(false))
 	w.WriteHeader(int(status.Code))
 	_, _ = w.Write(data) // the client has gone

@@ -21,6 +21,7 @@ func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request) bool {
 	if r.Method != http.MethodGet || r.URL.Path != "/livez" && r.URL.Path != "/readyz" {
 		return false
 	}
+	setPrivate(w.Header())
 	var text strings.Builder
 	failed := 0
 	if r.URL.Path == "/readyz" {
@@ -82,6 +83,7 @@ func (s *Server) serveOwn(w http.ResponseWriter, r *http.Request, info *request.
 		writeError(w, r, err)
 		return true
 	}
+	setPrivate(w.Header())
 	if r.URL.Path == watchesPath {
 		s.writeWatches(w)
 		return true

@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/component-base/metrics/legacyregistry"
 )
@@ -141,12 +142,16 @@ func (c stateCollector) Collect(out chan<- prometheus.Metric) {
 		}
 	}
 	gauge(budgetDesc, c.options.MemoryBudget)
+	objects := map[schema.GroupResource]int{} // a resource may be served in several versions, and is counted once
 	for _, r := range c.resources {
 		stats := r.collection.stats()
 		gauge(memoryDesc, stats.objectBytes, r.name, "objects")
 		gauge(memoryDesc, stats.journalBytes, r.name, "journal")
 		if found := r.found.Load(); found != nil {
-			gauge(objectsDesc, int64(stats.objects), found.Group, found.Resource)
+			objects[found.GroupResource()] = max(objects[found.GroupResource()], stats.objects)
 		}
+	}
+	for r, n := range objects {
+		gauge(objectsDesc, int64(n), r.Group, r.Resource)
 	}
 }

@@ -83,7 +83,7 @@ func TestWorkEndsWithResource(t *testing.T) {
 		t.Error("work is said to have started")
 	}
 	f.look(t.Context(), 1)
-	f.expect(1)
+	f.expect(1, func() {}, func() {})
 	if _, err := f.mostRecent(t.Context()); err != errForward {
 		t.Error(err)
 	}

@@ -44,7 +44,9 @@ func (r *ResourceType) CheckFields(selector fields.Selector) error {
 		return nil
 	}
 	for _, requirement := range selector.Requirements() {
-		if f := requirement.Field; f != "metadata.name" && f != "metadata.namespace" && !r.supportsField(f) {
+		f := requirement.Field
+		ofAll := f == "metadata.name" || f == "metadata.namespace" && r.supportsNamespace()
+		if !ofAll && !r.supportsField(f) {
 			return r.unsupportedField(f)
 		}
 	}
@@ -57,6 +59,12 @@ func (r *ResourceType) supportsField(name string) bool {
 	}
 	_, ok := kindFields(r.New())[name]
 	return ok
+}
+
+// supportsNamespace reports whether field selectors may use the namespace. Of kinds without namespaces, only those whose
+// fields an API server does not declare accept it, and then nothing has one.
+func (r *ResourceType) supportsNamespace() bool {
+	return r.Namespaced || r.BuiltIn && len(kindFields(r.New())) == 0
 }
 
 func (r *ResourceType) unsupportedField(name string) error {

@@ -72,7 +72,15 @@ func (e Encoding) writeJSONList(w io.Writer, items []runtime.Object, m metav1.Li
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(w, `{"kind":%q,"apiVersion":%q,"metadata":%s,"items":[`, kind.Kind, kind.GroupVersion(), metadata); err != nil {
+	_, err = fmt.Fprintf(w, `{"kind":%q,"apiVersion":%q,"metadata":%s,"items":`, kind.Kind, kind.GroupVersion(), metadata)
+	if err != nil {
+		return err
+	}
+	if e.Partial && len(items) == 0 { // as an API server has it
+		_, err = io.WriteString(w, "null}\n")
+		return err
+	}
+	if _, err := io.WriteString(w, "["); err != nil {
 		return err
 	}
 	for i, o := range items {
@@ -126,7 +134,10 @@ func (e Encoding) writeYAMLList(w io.Writer, items []runtime.Object, m metav1.Li
 		metav1.TypeMeta `json:",inline"`
 		Metadata        metav1.ListMeta  `json:"metadata"`
 		Items           []runtime.Object `json:"items"`
-	}{Metadata: m, Items: make([]runtime.Object, 0, len(items))}
+	}{Metadata: m}
+	if !e.Partial { // of metadata, no items are null, as an API server has it
+		list.Items = make([]runtime.Object, 0, len(items))
+	}
 	list.APIVersion, list.Kind = kind.ToAPIVersionAndKind()
 	for _, o := range items {
 		item, err := e.item(o)

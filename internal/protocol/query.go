@@ -3,7 +3,10 @@ package protocol
 import (
 	"fmt"
 	"net/url"
+	"slices"
+	"sort"
 	"strconv"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
@@ -82,4 +85,71 @@ func (s *Selection) prefix() string {
 		return ""
 	}
 	return s.Namespace + "/"
+}
+
+// only returns the path of the single object that a field selector names. An API server reads such an object by its key,
+// unless that lacks the namespace, or the read goes on from a page.
+func (s *Selection) only() (path string, ok bool) {
+	if s.Options.FieldSelector == nil || s.Resource.Namespaced && s.Namespace == "" || s.Options.Continue != "" {
+		return "", false
+	}
+	name, ok := s.Options.FieldSelector.RequiresExactMatch("metadata.name")
+	return s.prefix() + name, ok && name != ""
+}
+
+// entries returns the entries of a list, from a path below the prefix on, that a page is made of.
+func (s *Selection) entries(list List, start string) (prefix string, entries []Entry) {
+	prefix = s.prefix()
+	entries = list.From(prefix + start)
+	if path, ok := s.only(); ok {
+		entries = list.From(path)
+		return s.prefix(), entries[:countOf(entries, func(e Entry) bool { return e.Path == path })]
+	}
+	return prefix, entries[:countOf(entries, func(e Entry) bool { return strings.HasPrefix(e.Path, prefix) })]
+}
+
+// countOf returns how many entries there are before the first one that does not satisfy a condition, if all later ones
+// do not either.
+func countOf(entries []Entry, holds func(Entry) bool) int {
+	return sort.Search(len(entries), func(i int) bool { return !holds(entries[i]) })
+}
+
+// limit returns how many objects a page may have; 0 does not limit it. An API server answers resourceVersion=0 from its
+// cache, as a whole.
+func (s *Selection) limit() int64 {
+	if s.Options.ResourceVersion == "0" {
+		return 0
+	}
+	return s.Options.Limit
+}
+
+// podIndexes are the fields by which an API server finds pods in its cache. The first one that is selected is used.
+var podIndexes = []string{"spec.nodeName", "metadata.namespace"}
+
+// hasMore reports whether an API server sees objects after a page.
+func (s *Selection) hasMore(later []Entry) bool {
+	if s.Resource.GroupVersionKind() != podKind || s.isExact() || s.Options.Continue != "" ||
+		s.Options.FieldSelector == nil {
+		return len(later) > 0
+	}
+	for _, field := range podIndexes {
+		if value, ok := s.Options.FieldSelector.RequiresExactMatch(field); ok {
+			return slices.ContainsFunc(later, func(e Entry) bool { return s.Resource.Fields(e.Object).Get(field) == value })
+		}
+	}
+	return len(later) > 0
+}
+
+// isExact reports whether a list is of exactly the version that its options name, which has to exist: because they say
+// so, or because they have a limit and do not say otherwise, which the API had before it had a parameter for it.
+func (s *Selection) isExact() bool {
+	o := s.Options
+	switch o.ResourceVersionMatch {
+	case metav1.ResourceVersionMatchExact:
+		return true
+	case "":
+		_, single := s.only()
+		return o.Limit > 0 && !single && o.Continue == "" && o.ResourceVersion != "" && o.ResourceVersion != "0"
+	}
+	return false
 }

@@ -59,37 +59,32 @@ func ListPage(ctx context.Context, s Storage, selection *Selection) (Page, error
 	case err != nil:
 		return Page{}, ErrCut // it was removed in the meantime
 	}
-	prefix := selection.prefix()
-	entries, limit := list.From(prefix+start), selection.Options.Limit
 	p := Page{Version: at}
-	for i, e := range entries {
-		if !strings.HasPrefix(e.Path, prefix) {
-			break
-		}
-		if !selection.Matches(e.Object) {
-			continue
-		}
-		if limit > 0 && int64(len(p.Items)) == limit {
-			p.Continue = Token{int64(at), strings.TrimPrefix(entries[i-1].Path, prefix) + "\x00"}.String()
-			if selection.matchesAll() {
-				p.Remaining = countPrefix(entries[i:], prefix)
-			}
-			break
-		}
-		p.Items = append(p.Items, e.Object)
-	}
+	p.fill(selection, list, start)
 	return p, nil
 }
 
-func countPrefix(entries []Entry, prefix string) *int64 {
-	n := int64(0)
-	for _, e := range entries {
-		if !strings.HasPrefix(e.Path, prefix) {
-			break
+// fill selects the objects of a page. Like an API server, it says that there is more once the page is full and objects
+// follow, whether they match or not.
+func (p *Page) fill(selection *Selection, list List, start string) {
+	limit := selection.limit()
+	prefix, entries := selection.entries(list, start)
+	for i, e := range entries {
+		if !selection.Matches(e.Object) {
+			continue
 		}
-		n++
+		p.Items = append(p.Items, e.Object)
+		if limit == 0 || int64(len(p.Items)) < limit {
+			continue
+		}
+		if later := entries[i+1:]; selection.hasMore(later) {
+			p.Continue = Token{int64(p.Version), strings.TrimPrefix(e.Path, prefix) + "\x00"}.String()
+			if selection.matchesAll() {
+				p.Remaining = new(int64(len(later)))
+			}
+		}
+		return
 	}
-	return &n
 }
 
 // position returns the version that a list requests, and where its page starts, without the prefix.
@@ -112,7 +107,7 @@ func position(ctx context.Context, s Storage, selection *Selection) (at uint64, 
 	if err := s.Reach(ctx, version); err != nil {
 		return 0, "", err
 	}
-	if options.ResourceVersionMatch == metav1.ResourceVersionMatchExact {
+	if selection.isExact() {
 		return version, "", nil
 	}
 	return s.Version(), "", nil
