@@ -37,7 +37,8 @@ const (
 	byCertificate
 )
 
-// caller is an authenticated user.
+// caller is an authenticated user, and by what it is one: forwarding passes on the same credential, so that nobody is one
+// user here and another at the API server.
 type caller struct {
 	user.Info
 	credential credential
@@ -106,11 +107,12 @@ func (a *access) authenticate(r *http.Request) (caller, error) {
 		if byTLS == nil {
 			continue
 		}
+		// A certificate that is not valid proves nothing, and does not spoil a token, as on the API server.
 		if response, ok, err := byTLS.AuthenticateRequest(r); err == nil && ok {
 			return a.accept(response, byCertificate)
 		}
 	}
-	if len(authorization) > 1 {
+	if len(authorization) > 1 { // which of them the API server would see, behind yet another proxy, is not known
 		return caller{}, errUnauthenticated
 	}
 	response, ok, err := a.tokens.AuthenticateRequest(r)
@@ -125,6 +127,8 @@ func (a *access) authenticate(r *http.Request) (caller, error) {
 	return a.accept(response, byToken)
 }
 
+// accept returns the caller that an authenticator found. One without a name is nobody, and so is "system:anonymous": which
+// paths the API server opens to strangers is known to it alone.
 func (a *access) accept(response *authenticator.Response, c credential) (caller, error) {
 	if response.User == nil || response.User.GetName() == "" || response.User.GetName() == user.Anonymous {
 		return caller{}, errUnauthenticated
@@ -194,6 +198,7 @@ func (a *access) review(
 	ctx context.Context, attributes authorizer.Attributes,
 ) (allowed bool, reason string, err error) {
 	answer := a.asking.DoChan(reviewKey(attributes), func() (any, error) {
+		// Others wait for this answer, too: that the first one has gone must not decide about them.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reviewTimeout)
 		defer cancel()
 		d, reason, err := a.authorizer.Authorize(ctx, attributes)
@@ -211,7 +216,9 @@ func (a *access) review(
 	}
 }
 
-// reviewKey is equal for equal reviews, and only for these.
+// reviewKey is equal for equal reviews, and only for these. It has everything that an authorizer may look at, groups and
+// extra included, since two tokens of one name need not have the same rights; and it quotes what callers choose, so that
+// no selector can look like another review.
 func reviewKey(a authorizer.Attributes) string {
 	u := a.GetUser()
 	fields, _ := a.GetFieldSelector() // what cannot be parsed is not part of a review

@@ -342,6 +342,8 @@ func (v view) Reach(ctx context.Context, version uint64) error {
 	return errForward
 }
 
+// isOfOldHistory reports whether a version can only have come from before the server was restored: the server has not
+// assigned it again, as far as is known here. To wait for it would end in a state that the client does not mean.
 func (v view) isOfOldHistory(version uint64) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -437,6 +439,7 @@ func (v view) After(version uint64) protocol.Tail {
 	switch {
 	case tail.Closed:
 		return tail
+	// A version of another epoch names a state of another history, though it may have been assigned again in this one.
 	case version < v.reach(), v.epoch != v.collection.epoch, version > v.current() && version <= v.rewound:
 		tail.Lost = true
 		return tail

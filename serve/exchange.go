@@ -28,7 +28,7 @@ type exchange struct {
 	target   protocol.Target
 	query    url.Values
 	encoding protocol.Encoding
-	view     view // of the collection since before the caller was authorized
+	view     view // of the collection since before the caller was authorized; see answer
 	started  bool
 }
 
@@ -41,6 +41,7 @@ func (x *exchange) start(watch bool) {
 	h := x.w.Header()
 	h.Set("Content-Type", x.encoding.ContentType(watch))
 	setPrivate(h)
+	// Only then can the answer be older than its client expects; all others have the API server's headers.
 	if age := x.found.age(); age > int(staleAfter/time.Second) || x.found.reflector.Status().Problem != nil {
 		h.Set("Age", strconv.Itoa(age))
 	}

@@ -24,7 +24,9 @@ import (
 // errForward makes a request be forwarded instead of answered.
 var errForward = errors.New("only the API server can answer this")
 
-// ServeHTTP answers a request from memory or forwards it.
+// ServeHTTP answers a request from memory or forwards it. Only probes are answered to somebody unknown. Whoever the
+// caller is found to be here is put into the context: authorization, limits, logs and forwarding all go by that one
+// answer, and none of them looks at the credentials again, which might mean somebody else by then.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.serveHealth(w, r) {
 		return
@@ -70,6 +72,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // request has to be forwarded.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, info *request.RequestInfo) error {
 	response := &coded{ResponseWriter: w}
+	// The exchange fixes what is read, and its epoch, before the caller is authorized for that: a resource that is removed
+	// and comes back meanwhile, perhaps with another scope, is not what the caller may read.
 	x, err := s.exchange(response, r, info)
 	if err != nil {
 		return err
@@ -105,6 +109,8 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, info *request.Re
 		panic(http.ErrAbortHandler)
 	case x.started:
 		panic(http.ErrAbortHandler)
+	// Only these three errors are the replica's to give: that an object is not there, that a version does not exist yet,
+	// and that nobody knows. What is wrong with a request is said by the API server, in its words.
 	case apierrors.IsNotFound(err), isTooLarge(err), errors.Is(err, errNotProved):
 		s.counts.answered.Add(1)
 		writeStatus(response, x.encoding, err)
@@ -162,7 +168,7 @@ func (s *Server) exchange(w http.ResponseWriter, r *http.Request, info *request.
 	}
 	x := &exchange{server: s, w: w, r: r, resource: res, found: found, target: target, query: query, encoding: e}
 	x.view = res.collection.view(found.fresh, s.shutdown)
-	if res.found.Load() != found {
+	if res.found.Load() != found { // read again, since the view was taken after it
 		return nil, errForward // it was removed meanwhile, and may have come back as something else
 	}
 	return x, nil

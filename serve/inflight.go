@@ -50,7 +50,8 @@ func isLongRunning(r *http.Request, info *request.RequestInfo) bool {
 	return false
 }
 
-// limiter limits the requests in flight of each user.
+// limiter limits the requests in flight of each user. It counts by name alone: a user has one limit however many tokens
+// it has, and forgets users without requests, so that names cannot fill it.
 type limiter struct {
 	kind string // for messages and metrics
 	most int

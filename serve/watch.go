@@ -30,6 +30,7 @@ func (x *exchange) watch() error {
 	if o := selection.Options; o.ResourceVersion == "0" && o.SendInitialEvents == nil {
 		o.SendInitialEvents = new(true) // as an API server takes it, which says where they end
 	}
+	// Nothing is sent once the right is gone, not even what is in the journal already: send checks this context.
 	ctx, end := context.WithCancelCause(x.r.Context())
 	var asking sync.WaitGroup
 	asking.Go(func() { x.keepAsking(ctx, end) })
