@@ -92,9 +92,11 @@ soak: ## informers against the real control plane with everything that goes wron
 	cd bench && $(GO) run ./cmd/soak -duration $(DURATION)
 
 FUZZTIME ?= 30s
-soak-serve: ## two read replicas with 200 clients and faults for DURATION, and 100,000 random requests of users with random roles
+soak-serve: ## two read replicas with 200 clients and faults for DURATION, 100,000 random requests of users with random roles, 100,000 to a replica and to its API server, and 100,000 selectors and tokens
 	cd serve && $(GO) run ./soak -duration $(DURATION)
 	cd serve && $(GO) test -timeout 60m -run 'TestRandomRequests$$' . -requests 100000
+	cd serve && $(GO) test -timeout 180m -run 'TestDifferential$$' . -differential 100000
+	cd serve && $(GO) test -timeout 60m -run 'TestBounds$$' . -bounds 100000
 
 fuzz: ## every fuzz target for FUZZTIME each
 	@for pkg in $$($(GO) list ./...); do \

@@ -1,17 +1,14 @@
 package serve
 
 import (
-	"bufio"
 	"io"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/klauspost/compress/gzip"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -56,7 +53,7 @@ func (x *exchange) get() error {
 	if err != nil {
 		return x.lossy(err)
 	}
-	return x.write(len(data), func(w io.Writer) error {
+	return x.write(func(w io.Writer) error {
 		_, err := w.Write(data)
 		return err
 	})
@@ -80,12 +77,11 @@ func (x *exchange) list() error {
 	if err != nil {
 		return err
 	}
-	items, size := make([]runtime.Object, len(page.Items)), int64(0)
+	items := make([]runtime.Object, len(page.Items))
 	for i, o := range page.Items {
 		items[i] = o
-		size += encodedSize(o)
 	}
-	return x.write(int(size), func(w io.Writer) error {
+	return x.write(func(w io.Writer) error {
 		return x.lossy(x.encoding.WriteList(w, items, page.ListMeta()))
 	})
 }
@@ -129,71 +125,6 @@ func (x *exchange) lossy(err error) error {
 		x.resource.lossy.Store(true)
 	}
 	return err
-}
-
-// gzipFrom is the size from which an API server compresses, and gzipLevel how well.
-const (
-	gzipFrom  = 128 << 10
-	gzipLevel = 1
-)
-
-// compressors are kept because each has large tables.
-var compressors = sync.Pool{New: func() any {
-	z, _ := gzip.NewWriterLevel(nil, gzipLevel) // cannot fail for a constant level
-	return z
-}}
-
-// write sends a body of about size bytes. The header is sent with the first bytes, so that an error
-// before them can be answered otherwise.
-func (x *exchange) write(size int, body func(io.Writer) error) error {
-	out := bufio.NewWriterSize(&starting{x: x}, 64<<10)
-	var w io.Writer = out
-	var z *gzip.Writer
-	if size >= gzipFrom && acceptsGzip(x.r.Header.Get("Accept-Encoding")) {
-		x.w.Header().Set("Content-Encoding", "gzip")
-		x.w.Header().Set("Vary", "Accept-Encoding")
-		z = compressors.Get().(*gzip.Writer)
-		defer func() {
-			z.Reset(io.Discard) // in the pool it must not keep the connection
-			compressors.Put(z)
-		}()
-		z.Reset(out)
-		w = z
-	}
-	err := body(w)
-	if err == nil && z != nil {
-		err = z.Close()
-	}
-	if err == nil {
-		err = out.Flush()
-	}
-	if err != nil && !x.started {
-		x.w.Header().Del("Content-Encoding")
-		x.w.Header().Del("Vary")
-	}
-	return err
-}
-
-// acceptsGzip reports whether a client accepts gzip without a weight. Like an API server, the replica does not compress
-// for any other.
-func acceptsGzip(header string) bool {
-	for encoding := range strings.SplitSeq(header, ",") {
-		if strings.TrimSpace(encoding) == "gzip" {
-			return true
-		}
-	}
-	return false
-}
-
-// starting starts the response with the first bytes. A client that does not read is cut.
-type starting struct{ x *exchange }
-
-func (s *starting) Write(p []byte) (int, error) {
-	if !s.x.started {
-		s.x.start(false)
-	}
-	s.x.extendDeadline()
-	return s.x.w.Write(p)
 }
 
 // extendDeadline gives the client time to read what is sent next.

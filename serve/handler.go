@@ -15,8 +15,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/filters"
+	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/tidings/tidings/internal/protocol"
 )
@@ -89,7 +91,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, info *request.Re
 		return err
 	case err != nil:
 		s.counts.refused.Add(1)
-		writeStatus(response, x.encoding, err)
+		writeRefusal(response, r, err)
 		return nil
 	}
 	switch info.Verb {
@@ -113,7 +115,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, info *request.Re
 	// and that nobody knows. What is wrong with a request is said by the API server, in its words.
 	case apierrors.IsNotFound(err), isTooLarge(err), errors.Is(err, errNotProved):
 		s.counts.answered.Add(1)
-		writeStatus(response, x.encoding, err)
+		writeError(response, r, err)
 		return nil
 	}
 	return err
@@ -122,6 +124,9 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, info *request.Re
 func isTooLarge(err error) bool {
 	return apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
 }
+
+// statusForms are those in which errors can be written.
+var statusForms = scheme.Codecs.WithoutConversion()
 
 // partialList is the kind of a list of metadata.
 const partialList = "PartialObjectMetadataList"
@@ -252,13 +257,27 @@ func forbidden(c caller, why string) error {
 	return apierrors.NewForbidden(schema.GroupResource{}, "", fmt.Errorf("user %q: %s", c.GetName(), why))
 }
 
-// writeError responds with an error in a form that the client accepts.
-func writeError(w http.ResponseWriter, r *http.Request, err error) {
-	e, _ := protocol.Negotiate(r.Header.Get("Accept"), nil, false)
-	writeStatus(w, protocol.Encoding{Media: e.Media}, err)
+// writeRefusal is writeError for a caller that may not do what it asks for. An API server decides that before it looks at
+// the resource, so the answer may have forms that a custom resource has not; and it guards messages, which repeat parts of
+// the request, from browsers.
+func writeRefusal(w http.ResponseWriter, r *http.Request, err error) {
+	if apierrors.IsForbidden(err) {
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+	}
+	writeError(w, r, err)
 }
 
-func writeStatus(w http.ResponseWriter, e protocol.Encoding, err error) {
+// writeError responds with an error. Its form is negotiated for itself, by upstream's own rules: an error has no forms of
+// a resource, such as its metadata, and a client that asks for one of these gets JSON.
+func writeError(w http.ResponseWriter, r *http.Request, err error) {
+	e := protocol.Encoding{}
+	accepted, _, notAcceptable := negotiation.NegotiateOutputMediaType(r, statusForms, negotiation.DefaultEndpointRestrictions)
+	if notAcceptable == nil {
+		e.Media = accepted.Accepted.MediaType
+	}
+	if e.Media == protocol.JSON {
+		e.Media = ""
+	}
 	status := protocol.StatusOf(err)
 	data, encodeErr := e.Encode(status)
 	if encodeErr != nil {

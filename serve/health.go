@@ -80,7 +80,7 @@ func (s *Server) serveOwn(w http.ResponseWriter, r *http.Request, info *request.
 		return false
 	}
 	if err := s.authorize(r); err != nil {
-		writeError(w, r, err)
+		writeRefusal(w, r, err)
 		return true
 	}
 	setPrivate(w.Header())

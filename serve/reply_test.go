@@ -70,6 +70,9 @@ func isTrue(text string, given bool) bool { return given && text != "false" && t
 // versionsInText are versions that differ in YAML and in messages.
 var versionsInText = regexp.MustCompile(`(resourceVersion: "|current: |too old resource version: \d+ \()\d+`)
 
+// ageInTable is how tables show the time since an object was created.
+var ageInTable = regexp.MustCompile(`^([0-9]+[smhdy])+$`)
+
 // fromProtobuf returns an object as JSON would have it.
 func fromProtobuf(body []byte) any {
 	o, _, err := protobuf.NewSerializer(scheme.Scheme, scheme.Scheme).Decode(body, nil, nil)
@@ -123,7 +126,10 @@ func (r *reply) event(event any) string {
 // canonical returns decoded JSON as text.
 func (r *reply) canonical(content any) string {
 	if list, ok := content.(map[string]any); ok {
-		if _, ok := list["items"]; ok {
+		if metadata, ok := list["metadata"].(map[string]any); ok && list["kind"] == "SelfSubjectReview" {
+			delete(metadata, "creationTimestamp") // it is made for each request
+		}
+		if list["items"] != nil || list["rows"] != nil {
 			r.clean(list)
 		}
 	}
@@ -147,9 +153,12 @@ func (r *reply) clean(list map[string]any) {
 		metadata["continue"] = "from " + token.Start
 	}
 	rows, _ := list["rows"].([]any)
-	for _, row := range rows { // the last cells of a table are ages
-		if cells, ok := row.(map[string]any)["cells"].([]any); ok {
-			cells[len(cells)-1] = "age"
+	for _, row := range rows {
+		cells, _ := row.(map[string]any)["cells"].([]any)
+		for i, cell := range cells {
+			if text, ok := cell.(string); ok && ageInTable.MatchString(text) {
+				cells[i] = "age"
+			}
 		}
 	}
 }

@@ -114,7 +114,7 @@ func countOf(entries []Entry, holds func(Entry) bool) int {
 	return sort.Search(len(entries), func(i int) bool { return !holds(entries[i]) })
 }
 
-// limit returns how many objects a page may have; 0 does not limit it. An API server answers resourceVersion=0 from its
+// limit returns how many objects a page may have; 0 and less do not limit it. An API server answers resourceVersion=0 from its
 // cache, as a whole.
 func (s *Selection) limit() int64 {
 	if s.Options.ResourceVersion == "0" {

@@ -74,7 +74,7 @@ func (p *Page) fill(selection *Selection, list List, start string) {
 			continue
 		}
 		p.Items = append(p.Items, e.Object)
-		if limit == 0 || int64(len(p.Items)) < limit {
+		if limit <= 0 || int64(len(p.Items)) < limit {
 			continue
 		}
 		if later := entries[i+1:]; selection.hasMore(later) {
@@ -95,7 +95,7 @@ func position(ctx context.Context, s Storage, selection *Selection) (at uint64, 
 		return 0, "", apierrors.NewBadRequest("invalid resource version: " + err.Error())
 	}
 	if options.Continue != "" {
-		if version != 0 {
+		if options.ResourceVersion != "" && options.ResourceVersion != "0" {
 			return 0, "", apierrors.NewBadRequest("specifying resource version is not allowed when using continue")
 		}
 		return continued(ctx, s, options.Continue)
