@@ -129,12 +129,19 @@ func (r *reply) canonical(content any) string {
 		if metadata, ok := list["metadata"].(map[string]any); ok && list["kind"] == "SelfSubjectReview" {
 			delete(metadata, "creationTimestamp") // it is made for each request
 		}
-		if list["items"] != nil || list["rows"] != nil {
+		if isList(list) {
 			r.clean(list)
 		}
 	}
 	data, _ := json.Marshal(content) // of what was decoded
 	return versionsInText.ReplaceAllString(string(data), "${1}1")
+}
+
+// isList reports whether decoded JSON is a list, whose items may be null, or a table.
+func isList(content map[string]any) bool {
+	_, items := content["items"]
+	_, rows := content["rows"]
+	return items || rows
 }
 
 // clean makes the version of a list one that both servers give. The version in a token, too, is each server's own unless
