@@ -16,8 +16,8 @@ import (
 
 	"github.com/tidings/tidings/cmd/tidings/internal/history"
 	"github.com/tidings/tidings/cmd/tidings/internal/resources"
+	"github.com/tidings/tidings/internal/journal"
 	"github.com/tidings/tidings/internal/redact"
-	"github.com/tidings/tidings/journal"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source/recording"
 )

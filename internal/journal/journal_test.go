@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tidings/tidings/internal/journal"
 	"github.com/tidings/tidings/internal/testseed"
-	"github.com/tidings/tidings/journal"
 	"github.com/tidings/tidings/object"
 )
 

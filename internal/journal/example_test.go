@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/tidings/tidings"
-	"github.com/tidings/tidings/journal"
+	"github.com/tidings/tidings/internal/journal"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
 )

@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tidings/tidings/internal/journal"
 	"github.com/tidings/tidings/internal/wire/wiretest"
-	"github.com/tidings/tidings/journal"
 	"github.com/tidings/tidings/object"
 )
 
