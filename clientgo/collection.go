@@ -128,16 +128,16 @@ func (c *collection) source(example runtime.Object) (*collectionSource, bool) {
 		return nil, false
 	}
 	base := client.Get().AbsPath().URL()
-	of, err := parseScope(&url.URL{Path: strings.TrimPrefix(address.URL().Path, base.Path)})
+	of, err := parsePath(strings.TrimPrefix(address.URL().Path, base.Path))
 	object, ok := example.(tidings.Object)
-	if err != nil || !ok || c.path == nil && !isBuiltin(object, of.Resource.GroupVersion()) {
+	if err != nil || !ok || c.path == nil && !isBuiltin(object, of.resource.GroupVersion()) {
 		return nil, false
 	}
 	connection, err := c.connection(client, base)
 	if err != nil {
 		return nil, false
 	}
-	src, err := source.NewHTTPLike(connection, source.Scope{Resource: of.Resource, Namespace: c.namespace}, object)
+	src, err := source.NewHTTPLike(connection, source.Scope{Resource: of.resource, Namespace: c.namespace}, object)
 	if err != nil {
 		return nil, false
 	}

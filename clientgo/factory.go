@@ -44,9 +44,8 @@ type factory struct {
 // kubernetes.NewForConfigOrDie, and if a selector cannot be parsed.
 //
 // Informers from the accessors and from ForResource run on Tidings' engine. InformerFor called with
-// a custom function calls that function, since it may choose other selectors or indexes. The
-// informer that it returns runs on the engine of the package that made it: on client-go's, which is
-// logged, if that was client-go's package cache, and on Tidings' if it was this package. For the
+// a custom function calls that function, since it may choose other selectors or indexes, and returns
+// an informer on Tidings' engine with the parts of the function's; see GroupFactory. For the
 // generated informers of a custom resource, use NewGroupFactory in place of their generated
 // factory. The informers of API groups that a newer client-go added run on client-go's engine.
 func NewSharedInformerFactory(config *rest.Config, defaultResync time.Duration, options ...Option) informers.SharedInformerFactory {
@@ -153,12 +152,15 @@ func (f *factory) init(native *tidings.Factory, resync time.Duration, opts facto
 // InformerFor returns the informer for obj's type, and calls newFunc to make it if there is none
 // yet; see NewSharedInformerFactory.
 func (f *factory) InformerFor(obj runtime.Object, newFunc internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
+	if _, ok := obj.(tidings.Object); ok && f.probing != nil {
+		return f.probing.InformerFor(obj, newFunc)
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.informerFor(reflect.TypeOf(obj), func(resync time.Duration) cache.SharedIndexInformer {
 		inf := newFunc(f.client, resync)
 		if !isOurs(inf) {
-			klog.Background().Info("Warning: the informer runs on client-go's engine, because a function of the caller's made it; see clientgo.NewGroupFactory",
+			klog.Background().Info("Warning: the informer runs on client-go's engine, because a function of the caller's made it over a client that is not client-go's",
 				"type", fmt.Sprintf("%T", obj))
 		}
 		return inf

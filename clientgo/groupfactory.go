@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
 	"github.com/tidings/tidings"
 	"github.com/tidings/tidings/source"
@@ -29,14 +31,11 @@ import (
 // clientset/versioned and externalversions/<group>. One factory serves all groups of a clientset.
 // It also works with client-go's own group packages.
 //
-// A generated function makes a client-go informer, which does not reveal what it lists. So
-// InformerFor has it make one whose client sends nothing, runs that informer up to its first
-// request, and discards it: the request names the resource, the namespace and the selectors.
-// Objects are then listed, watched and decoded as by NewSharedInformerFactory.
+// A generated function makes a client-go informer. The one that InformerFor returns has its parts, among them the list
+// and watch functions, which it reads through; see Wrap.
 type GroupFactory[F ~func(C, time.Duration) cache.SharedIndexInformer, C any] struct {
-	base      *factory
-	newClient func(*rest.Config) (C, error)
-	config    *rest.Config
+	base   *factory
+	client func() (C, error) // whose requests informers can read through
 
 	probing atomic.Bool // true while a function makes an informer that will be discarded
 }
@@ -47,7 +46,7 @@ type GroupFactory[F ~func(C, time.Duration) cache.SharedIndexInformer, C any] st
 func NewGroupFactory[F ~func(C, time.Duration) cache.SharedIndexInformer, C, Clientset any](config *rest.Config, newClient func(*rest.Config) (Clientset, error),
 	defaultResync time.Duration, options ...Option,
 ) *GroupFactory[F, C] {
-	f := &GroupFactory[F, C]{config: config, newClient: func(config *rest.Config) (C, error) { return clientAs[C](newClient(config)) }}
+	f := &GroupFactory[F, C]{client: sync.OnceValues(func() (C, error) { return clientAs[C](newClient(Wrap(config))) })}
 	f.base = newHTTPFactory(config, nil, defaultResync, options, func(_ *source.Client, scope source.Scope) (source.ListerWatcher[tidings.Object], error) {
 		return nil, fmt.Errorf("clientgo: %v: the objects' type is only known to InformerFor", scope.Resource)
 	})
@@ -66,12 +65,10 @@ func clientAs[C any](client any, err error) (C, error) {
 	return c, err
 }
 
-// InformerFor returns the informer for obj's type. If there is none yet, it calls newFunc to find
-// out what to list, and with which indexes. newFunc has to be a generated function, or one that
-// calls a generated constructor such as NewFilteredWidgetInformer: handlers and transforms that it
-// adds are lost, and so are list options other than selectors. If its informer already runs on
-// Tidings' engine, because its imports were changed, it is called with a real client. An informer
-// that sends no request, or an obj that is not an API object, panics.
+// InformerFor returns the informer for obj's type. If there is none yet, it calls newFunc, and makes an informer on
+// Tidings' engine that lists and watches with the functions of newFunc's informer, and has its indexes and transform.
+// If that has handlers already, or is no informer of client-go's, it is returned itself. To find out what it lists, its
+// list function is called once; the request is not sent. An obj that is not an API object panics.
 func (f *GroupFactory[F, C]) InformerFor(obj runtime.Object, newFunc F) cache.SharedIndexInformer {
 	f.base.mu.Lock()
 	defer f.base.mu.Unlock()
@@ -85,39 +82,23 @@ func (f *GroupFactory[F, C]) InformerFor(obj runtime.Object, newFunc F) cache.Sh
 }
 
 func (f *GroupFactory[F, C]) newInformer(obj runtime.Object, newFunc F, resync time.Duration) (cache.SharedIndexInformer, error) {
-	example, ok := obj.(tidings.Object)
-	if !ok {
+	if _, ok := obj.(tidings.Object); !ok {
 		return nil, errors.New("it is no API object")
 	}
-	var recorded requestRecorder
-	client, err := f.newClient(recorded.config())
+	client, err := f.client()
 	if err != nil {
 		return nil, fmt.Errorf("a client: %w", err)
 	}
-	asked := f.probe(newFunc, client, resync)
-	if isOurs(asked) {
-		if client, err = f.newClient(f.config); err != nil {
-			return nil, err
-		}
-		return newFunc(client, resync), nil
+	made := f.probe(newFunc, client, resync)
+	if isOurs(made) {
+		return made, nil
 	}
-	scope, err := recorded.scopeOf(asked)
+	inf, err := f.base.adopt(made, obj, resync)
 	if err != nil {
-		return nil, err
+		klog.Background().Info("Warning: the informer runs on client-go's engine", "type", fmt.Sprintf("%T", obj), "why", err)
+		return made, nil
 	}
-	inf := new(informer)
-	native, err := tidings.UnsharedInformer(f.base.native, scope, tidings.UnsharedOptions[tidings.Object]{
-		Source: func(scope tidings.Scope, namespace string) (source.ListerWatcher[tidings.Object], error) {
-			return source.NewHTTPLike(f.Native().Client(), scope.Source(namespace), example)
-		},
-		OnError: inf.handleError,
-	})
-	if err != nil {
-		return nil, err
-	}
-	inf.metrics = newInformerMetrics(f.InformerName().WithResource(scope.Resource), nil)
-	goType := reflect.TypeOf(obj).String()
-	return inf, inf.init(native, goType, goType, resync, asked.GetIndexer().GetIndexers())
+	return inf, nil
 }
 
 // probe calls newFunc for an informer that will be discarded.

@@ -49,13 +49,16 @@ func (lw listWatch) Watch(ctx context.Context, opts metav1.ListOptions) (watch.I
 	return lw.WatchWithContext(ctx, opts)
 }
 
-// newInformerSource returns a source for an informer. It reads the server itself if lw is known to
-// list a collection, and lists and watches through lw otherwise.
+// newInformerSource returns a source for an informer. It reads the server itself if lw is known to list a collection;
+// otherwise it calls lw, and reads the server if it can read through it.
 func newInformerSource(lw cache.ListerWatcher, example runtime.Object) (source.ListerWatcher[tidings.Object], error) {
 	if c, ok := collectionOf(lw); ok {
 		if src, ok := c.source(example); ok {
 			return src, nil
 		}
+	}
+	if of, ok := example.(tidings.Object); ok && lw != nil {
+		return newFunctionSource(lw, of, source.Scope{})
 	}
 	return newSource(lw, example)
 }

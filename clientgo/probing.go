@@ -3,6 +3,7 @@ package clientgo
 import (
 	"fmt"
 	"reflect"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -18,15 +19,15 @@ import (
 
 // The table in types.go has the types that every supported version of client-go has. A factory gets
 // the informers of the other types that its client-go has, newer or since removed, as a group
-// factory does: it observes what client-go's informer would list.
+// factory does: from the parts of client-go's.
 
 // probingFactory makes informers of built-in types that the table lacks.
 type probingFactory = GroupFactory[internalinterfaces.NewInformerFunc, kubernetes.Interface]
 
 func newProbingFactory(base *factory, config *rest.Config) *probingFactory {
-	return &probingFactory{base: base, config: config, newClient: func(config *rest.Config) (kubernetes.Interface, error) {
-		return kubernetes.NewForConfig(config)
-	}}
+	return &probingFactory{base: base, client: sync.OnceValues(func() (kubernetes.Interface, error) {
+		return kubernetes.NewForConfig(Wrap(config))
+	})}
 }
 
 // probedInformer returns the informer of a resource that the table lacks, or an error if client-go has none either.

@@ -95,7 +95,7 @@ func newReflector(lw cache.ListerWatcher, expectedType interface{}, store cache.
 	default:
 		return nil, fmt.Errorf("a clock cannot be set; testing/synctest gives a test a time of its own")
 	}
-	src, err := newSource(lw, example)
+	src, err := newReflectorSource(lw, example)
 	if err != nil {
 		return nil, err
 	}
@@ -107,6 +107,19 @@ func newReflector(lw cache.ListerWatcher, expectedType interface{}, store cache.
 	}
 	_, err = r.native(newReflectorSink(r), nil)
 	return r, err
+}
+
+// newReflectorSource returns a source for a reflector, whose objects belong to the store: it may write to them.
+func newReflectorSource(lw cache.ListerWatcher, example runtime.Object) (source.ListerWatcher[tidings.Object], error) {
+	of, ok := example.(tidings.Object)
+	if !ok || lw == nil {
+		return newSource(lw, example)
+	}
+	src, err := newFunctionSource(lw, of, source.Scope{})
+	if err == nil {
+		src.private = true
+	}
+	return src, err
 }
 
 // nativeBackoff converts a client-go backoff, whose waits grow as often as its steps say.
