@@ -10,18 +10,18 @@ import (
 
 // configForClientset returns a config that reaches a clientset's API server through the clientset's
 // own transport, which carries credentials, TLS and impersonation. It returns false if the
-// clientset has no transport, as fakes do not. The clientset's rate limit and warning handler are
-// not accessible and do not apply.
+// clientset has no transport, as fakes do not. Clients of it have the clientset's rate limit; its
+// warning handler is not accessible and does not apply.
 func configForClientset(client kubernetes.Interface) (*rest.Config, bool) {
 	set, ok := client.(*kubernetes.Clientset)
 	if !ok || set == nil {
 		return nil, false
 	}
-	core, ok := set.CoreV1().RESTClient().(*rest.RESTClient)
-	if !ok || core == nil {
+	core, ok := restClientOfSet(set)
+	if !ok {
 		return nil, false
 	}
-	config := &rest.Config{Host: core.Get().AbsPath().URL().String()}
+	config := &rest.Config{Host: core.Get().AbsPath().URL().String(), QPS: -1, RateLimiter: core.GetRateLimiter()}
 	if core.Client != nil {
 		config.Transport, config.Timeout = core.Client.Transport, core.Client.Timeout
 		config.DisableCompression = compressionDisabled(core.Client.Transport)

@@ -22,3 +22,4 @@
 package clientgo
 
 //go:generate go run gen_types.go
+//go:generate go run gen_groups.go

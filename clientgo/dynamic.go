@@ -1,7 +1,6 @@
 package clientgo
 
 import (
-	"context"
 	"fmt"
 	"reflect"
 	"time"
@@ -109,27 +108,30 @@ func NewFilteredMetadataInformer(client metadata.Interface, resource schema.Grou
 func newResourceInformer[L runtime.Object](client source.ClientGo[L], whole any, example runtime.Object, resource schema.GroupVersionResource,
 	namespace string, resync time.Duration, indexers cache.Indexers, tweak func(*metav1.ListOptions),
 ) informers.GenericInformer {
-	tweaked := newTweakedClient(untyped[L]{client}, whole, tweak)
-	if tweak == nil {
-		tweaked.tweak = func(*metav1.ListOptions) {}
-	}
-	var lw cache.ListerWatcher
-	if through, ok := restClientOf(whole); ok {
-		c := newResourceCollection(through, resource, namespace, tweaked.tweak)
-		c.listThroughClient, c.watchThroughClient = tweaked.List, tweaked.Watch
-		lw = &cache.ListWatch{ListWithContextFunc: c.list, WatchFuncWithContext: c.watch}
-	} else {
-		lw = cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
-			ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-				return tweaked.List(ctx, opts)
-			},
-			WatchFuncWithContext: tweaked.Watch,
-		}, tweaked)
-	}
+	lw := resourceListWatch(untyped[L]{client}, whole, resource, namespace, tweak)
 	options := cache.SharedIndexInformerOptions{
 		ResyncPeriod: resync, Indexers: indexers, ObjectDescription: resourceType{resource: resource, goType: reflect.TypeOf(example)}.description(),
 	}
 	return genericInformer{NewSharedIndexInformerWithOptions(lw, example, options), resource.GroupResource()}
+}
+
+// resourceListWatch returns a ListerWatcher over a client for one resource, which belongs to whole. If whole is one of
+// client-go's own, informers know what it lists.
+func resourceListWatch(
+	client anyClient, whole any, resource schema.GroupVersionResource, namespace string, tweak func(*metav1.ListOptions),
+) cache.ListerWatcher {
+	tweaked := newTweakedClient(client, whole, tweak)
+	if tweak == nil {
+		tweaked.tweak = func(*metav1.ListOptions) {}
+	}
+	if through, ok := restClientOf(whole); ok {
+		c := newResourceCollection(through, resource, namespace, tweaked.tweak)
+		c.listThroughClient, c.watchThroughClient = tweaked.List, tweaked.Watch
+		return &cache.ListWatch{ListWithContextFunc: c.list, WatchFuncWithContext: c.watch}
+	}
+	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+		ListWithContextFunc: tweaked.List, WatchFuncWithContext: tweaked.Watch,
+	}, tweaked)
 }
 
 // resourceFactory makes informers for any resources, all of one Go type.

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
@@ -14,11 +15,13 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// restClientOf returns the REST client of client-go's own dynamic and metadata clients, whose
+// restClientOf returns the REST client of client-go's own clientset, dynamic and metadata clients, whose
 // requests are known. It returns false for any other client, such as a fake or one that wraps
-// another. The two have no method for it, so it is read from their field.
+// another. The last two have no method for it, so it is read from their field.
 func restClientOf(client any) (*rest.RESTClient, bool) {
-	switch client.(type) {
+	switch client := client.(type) {
+	case *kubernetes.Clientset:
+		return restClientOfSet(client)
 	case *dynamic.DynamicClient, *metadata.Client:
 	default:
 		return nil, false
@@ -35,6 +38,15 @@ func restClientOf(client any) (*rest.RESTClient, bool) {
 		return nil, false // another version of client-go, or a REST client of the caller's
 	}
 	return (*rest.RESTClient)(field.UnsafePointer()), true // safe because that is the type of the pointer
+}
+
+// restClientOfSet returns the REST client of a clientset's core group, whose connections and rate limit all groups share.
+func restClientOfSet(set *kubernetes.Clientset) (*rest.RESTClient, bool) {
+	if set == nil {
+		return nil, false
+	}
+	client, ok := set.CoreV1().RESTClient().(*rest.RESTClient)
+	return client, ok && client != nil
 }
 
 // newResourceCollection returns what a dynamic or metadata client lists and watches of a resource.
