@@ -185,7 +185,9 @@ func programJobs(prefix string, stack measure.Stack) (jobs []job) {
 		jobs = append(jobs, throughBoth(prefix+"transform, "+string(t), stack)...)
 	}
 	stack.Config.Transform = ""
-	ways := []engine.Way{engine.ListWatch, engine.FromClient, engine.Filtered}
+	ways := []engine.Way{
+		engine.ListWatch, engine.Wrapped, engine.Constructor, engine.OwnFunction, engine.FromClient, engine.Filtered,
+	}
 	if stack.Config.Encoding == server.JSON {
 		ways = []engine.Way{engine.ListWatch, engine.Dynamic}
 	}

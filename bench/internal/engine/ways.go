@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/informers"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/informers/internalinterfaces"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
@@ -24,6 +28,7 @@ import (
 	"github.com/tidings/tidings/bench/internal/corpus"
 	"github.com/tidings/tidings/bench/internal/server"
 	"github.com/tidings/tidings/clientgo"
+	ourinformers "github.com/tidings/tidings/clientgo/informers/core/v1"
 )
 
 // Way is a way to make informers; empty means by a factory.
@@ -33,6 +38,11 @@ type Way string
 const (
 	// ListWatch is a ListWatch of functions that call a client, as in generated informers.
 	ListWatch Way = "ListWatch"
+	// Wrapped is the same; Tidings' client has a wrapped config, so that it reads through the functions.
+	Wrapped Way = "ListWatch, wrapped config"
+	// Constructor is a constructor of a group package, and OwnFunction a function passed to a factory's InformerFor.
+	Constructor Way = "NewFilteredPodInformer"
+	OwnFunction Way = "InformerFor"
 	// FromClient is a ListWatch that NewListWatchFromClient returns, and Filtered one that
 	// NewFilteredListWatchFromClient returns.
 	FromClient Way = "NewListWatchFromClient"
@@ -47,11 +57,16 @@ const (
 
 // constructors are the functions of client-go that package clientgo replaces.
 type constructors struct {
-	informer   func(cache.ListerWatcher, runtime.Object, cache.SharedIndexInformerOptions) cache.SharedIndexInformer
-	fromClient func(getter cache.Getter, resource, namespace string, selector fields.Selector) *cache.ListWatch
-	filtered   func(getter cache.Getter, resource, namespace string, modify func(*metav1.ListOptions)) *cache.ListWatch
-	dynamic    func(dynamic.Interface, schema.GroupVersionResource, cache.Indexers) cache.SharedIndexInformer
-	metadata   func(metadata.Interface, schema.GroupVersionResource, cache.Indexers) cache.SharedIndexInformer
+	informer     func(cache.ListerWatcher, runtime.Object, cache.SharedIndexInformerOptions) cache.SharedIndexInformer
+	fromClient   func(getter cache.Getter, resource, namespace string, selector fields.Selector) *cache.ListWatch
+	filtered     func(getter cache.Getter, resource, namespace string, modify func(*metav1.ListOptions)) *cache.ListWatch
+	dynamic      func(dynamic.Interface, schema.GroupVersionResource, cache.Indexers) cache.SharedIndexInformer
+	metadata     func(metadata.Interface, schema.GroupVersionResource, cache.Indexers) cache.SharedIndexInformer
+	filteredPods func(
+		kubernetes.Interface, string, time.Duration, cache.Indexers, internalinterfaces.TweakListOptionsFunc,
+	) cache.SharedIndexInformer
+	factory func(kubernetes.Interface, time.Duration) informers.SharedInformerFactory
+	wrap    func(*rest.Config) *rest.Config
 }
 
 // clientGoWay returns a maker of client-go's informers.
@@ -59,6 +74,8 @@ func clientGoWay(c Config) (maker, error) {
 	return c.made(constructors{
 		informer:   cache.NewSharedIndexInformerWithOptions,
 		fromClient: cache.NewListWatchFromClient, filtered: cache.NewFilteredListWatchFromClient,
+		filteredPods: coreinformers.NewFilteredPodInformer, factory: informers.NewSharedInformerFactory,
+		wrap: func(config *rest.Config) *rest.Config { return config },
 		dynamic: func(client dynamic.Interface, resource schema.GroupVersionResource,
 			indexers cache.Indexers) cache.SharedIndexInformer {
 			return dynamicinformer.NewFilteredDynamicInformer(client, resource, metav1.NamespaceAll, 0, indexers,
@@ -83,6 +100,10 @@ func throughWay(c Config) (maker, error) {
 	return c.made(constructors{
 		informer:   clientgo.NewSharedIndexInformerWithOptions,
 		fromClient: clientgo.NewListWatchFromClient, filtered: clientgo.NewFilteredListWatchFromClient,
+		filteredPods: ourinformers.NewFilteredPodInformer, wrap: clientgo.Wrap,
+		factory: func(client kubernetes.Interface, resync time.Duration) informers.SharedInformerFactory {
+			return clientgo.NewSharedInformerFactoryFromClient(client, resync)
+		},
 		dynamic: func(client dynamic.Interface, resource schema.GroupVersionResource,
 			indexers cache.Indexers) cache.SharedIndexInformer {
 			return clientgo.NewFilteredDynamicInformer(client, resource, metav1.NamespaceAll, 0, indexers,
@@ -107,6 +128,21 @@ func (c Config) made(with constructors) (maker, error) {
 	case Metadata:
 		client, err := metadata.NewForConfig(c.rest())
 		return func(string) cache.SharedIndexInformer { return with.metadata(client, resource, byNamespace) }, err
+	case Constructor, OwnFunction:
+		client, err := kubernetes.NewForConfig(c.rest())
+		if err != nil {
+			return nil, fmt.Errorf("a client: %w", err)
+		}
+		if c.Way == Constructor {
+			return func(namespace string) cache.SharedIndexInformer {
+				return with.filteredPods(client, namespace, 0, byNamespace, nil)
+			}, nil
+		}
+		return func(namespace string) cache.SharedIndexInformer {
+			return with.factory(client, 0).InformerFor(&corev1.Pod{}, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
+				return coreinformers.NewFilteredPodInformer(client, namespace, resync, byNamespace, nil)
+			})
+		}, nil
 	}
 	lw, example, err := c.listWatch(with)
 	options := cache.SharedIndexInformerOptions{Indexers: byNamespace}
@@ -130,6 +166,9 @@ func (c Config) listWatch(with constructors) (cache.ListerWatcher, runtime.Objec
 	config := c.rest()
 	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	config.ContentType = "application/vnd.kubernetes.protobuf"
+	if c.Way == Wrapped {
+		config = with.wrap(config)
+	}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, nil, fmt.Errorf("a client: %w", err)

@@ -282,6 +282,9 @@ func programKinds() (kinds [][2]string) {
 			"a ListWatch of functions that call a client"})
 	}
 	return append(kinds,
+		[2]string{string(engine.Wrapped), "the same, with clientgo.Wrap"},
+		[2]string{string(engine.Constructor), "NewFilteredPodInformer"},
+		[2]string{string(engine.OwnFunction), "InformerFor with an own function"},
 		[2]string{string(engine.FromClient), "NewListWatchFromClient"},
 		[2]string{string(engine.Filtered), "NewFilteredListWatchFromClient"},
 		[2]string{string(engine.Metadata), "a metadata client"},
