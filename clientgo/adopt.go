@@ -34,11 +34,15 @@ type upstreamParts struct {
 // from its fields, as it has no methods for them; it returns false if it has other fields.
 func partsOf(inf cache.SharedIndexInformer) (p upstreamParts, ok bool) {
 	of := reflect.ValueOf(inf)
-	if of.Kind() != reflect.Pointer || of.IsNil() || of.Elem().Kind() != reflect.Struct {
+	if of.Kind() != reflect.Pointer || of.IsNil() || of.Elem().Type().PkgPath() != "k8s.io/client-go/tools/cache" {
 		return p, false
 	}
 	of = of.Elem()
-	if of.Type().PkgPath() != "k8s.io/client-go/tools/cache" || of.Type().Name() != "sharedIndexInformer" {
+	if wrapped := of.FieldByName("SharedIndexInformer"); wrapped.IsValid() { // a typed informer, since 0.37
+		inner, _ := wrapped.Interface().(cache.SharedIndexInformer)
+		return partsOf(inner)
+	}
+	if of.Type().Name() != "sharedIndexInformer" {
 		return p, false
 	}
 	var started bool

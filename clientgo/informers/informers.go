@@ -1,6 +1,6 @@
 // Package informers is a drop-in replacement for client-go's informers: it declares every exported
-// name of that package, so a program only changes the import path. The group packages below it
-// remain client-go's: their accessors request informers from this package's factory.
+// name of that package, so a program only changes the import path. So do the packages below it, for
+// the constructors of client-go's packages of API groups.
 package informers
 
 import (

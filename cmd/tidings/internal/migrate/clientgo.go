@@ -23,12 +23,20 @@ type replacement struct {
 }
 
 // replacements maps the import paths of client-go's packages to their replacements.
-var replacements = map[string]replacement{
+var replacements = withGroups(map[string]replacement{
 	clientGo + "informers":                 {ours + "/clientgo/informers", makesFactory},
 	clientGo + "tools/cache":               {ours + "/clientgo/cache", makesInformer},
 	clientGo + "util/workqueue":            {ours + "/clientgo/workqueue", makesQueue},
 	clientGo + "dynamic/dynamicinformer":   {ours + "/clientgo/dynamicinformer", makesFactory},
 	clientGo + "metadata/metadatainformer": {ours + "/clientgo/metadatainformer", makesFactory},
+})
+
+// withGroups adds the packages for API groups, whose constructors make informers.
+func withGroups(to map[string]replacement) map[string]replacement {
+	for _, folder := range groupPackages {
+		to[clientGo+"informers/"+folder] = replacement{ours + "/clientgo/informers/" + folder, makesGroupInformer}
+	}
+	return to
 }
 
 // changeable reports whether files that import the package may change.
@@ -69,7 +77,8 @@ func (f *file) clientGo() {
 			continue
 		}
 		to, ok := replacements[path]
-		if !ok || !slices.ContainsFunc(used[path], func(use use) bool { return to.changes(use.name) }) {
+		if !ok || f.lacksInGroup(path, used[path]) ||
+			!slices.ContainsFunc(used[path], func(use use) bool { return to.changes(use.name) }) {
 			f.noteOtherEngine(path, used[path])
 			continue
 		}
@@ -150,6 +159,15 @@ func (f *file) noteOtherEngine(path string, used []use) {
 			}
 		}
 	}
+}
+
+// lacksInGroup reports whether the file uses a name of a group's package that client-go added in 0.37, and that the
+// package in its place lacks.
+func (f *file) lacksInGroup(path string, used []use) bool {
+	return strings.HasPrefix(path, clientGo+"informers/") && slices.ContainsFunc(used, func(u use) bool {
+		kind := strings.TrimPrefix(strings.TrimPrefix(u.name, "New"), "Filtered")
+		return strings.HasPrefix(kind, "Typed") || slices.Contains(lackedKinds, strings.TrimSuffix(kind, "Informer"))
+	})
 }
 
 // makesGroupInformer is for the group packages below a package with factories.

@@ -10,8 +10,8 @@ import (
 // What the informers of a changed file gain.
 const (
 	gainsAll  = "less memory and CPU: its informers read the server themselves"
-	gainsOwn  = "less memory, but more CPU in lists: its ListWatch has functions of its own, whose client has decoded the objects already"
-	gainsMay  = "less memory and CPU over a ListWatch of a REST client, or over dynamic or metadata clients; over functions of its own less memory, but more CPU in lists"
+	gainsOwn  = "less memory; less CPU, too, if the config of the client in its functions is clientgo.Wrap(config), else more in lists"
+	gainsMay  = "less memory and CPU over a ListWatch of a REST client, or over dynamic or metadata clients; over functions of its own less CPU only if the config of their client is clientgo.Wrap(config)"
 	gainsKind = "less memory and CPU, except for custom resources of Go types that decode themselves or have unexported fields, which share nothing"
 )
 
@@ -20,7 +20,7 @@ func (f *file) clientGains(path string, used []use) {
 	for _, u := range used {
 		switch {
 		case path != clientGo+"tools/cache" && path != clientGo+"util/workqueue" && strings.HasPrefix(u.name, "New") &&
-			strings.Contains(u.name, "Factory"):
+			strings.Contains(u.name, "Factory"), strings.HasPrefix(path, clientGo+"informers/") && makesGroupInformer(u.name):
 			f.gain(u.at, u.name, gainsAll)
 		case path == clientGo+"tools/cache" && makesInformer(u.name) &&
 			(strings.Contains(u.name, "Informer") || strings.Contains(u.name, "Reflector")):

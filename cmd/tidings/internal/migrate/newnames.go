@@ -15,6 +15,11 @@ var lackedByOurs = []string{
 	"TypedResourceEventHandlerFuncs", "TypedSharedIndexInformer",
 }
 
+// lackedKinds lists kinds that client-go added to versions of groups in 0.37.
+var lackedKinds = []string{
+	"ClusterTrustBundle", "PodCertificateRequest", "DeviceTaintRule", "PodGroup", "Workload", "StorageVersionMigration",
+}
+
 // keepLacked qualifies the names that the package in the place of tools/cache lacks, and returns
 // the text of a second import for them, which follows spec. It returns "" if the file uses none.
 func (f *file) keepLacked(spec *ast.ImportSpec, path string, used []use) string {
