@@ -89,6 +89,30 @@ func TestVersionsFromElsewhere(t *testing.T) {
 	}
 }
 
+// TestVersionsWithoutProof: a server without a cache of a resource, as of events, sends its watches no bookmarks, so that
+// nothing proves that the replica lacks nothing. A version that the server has is forwarded, at once, and not refused.
+func TestVersionsWithoutProof(t *testing.T) {
+	f := newFixture(t, 1, tidingstest.ServerOptions{}, Options{})
+	f.Create(configMap("x", "a"))
+	f.synced(t)
+	r := f.replicas[0]
+	r.resources[0].found.Load().fresh.noBookmarks.Store(true)
+	version := f.Create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "raises"}})
+	user, path := r.config(as(f.config, "user")), "?resourceVersion="+version
+	for _, path := range []string{mapsPath + path, mapsPath + "/x" + path, mapsPath + path + "&limit=1"} {
+		before := r.counts.forwarded.Load()
+		if code, body := answerTo(t, user, path, nil); code != http.StatusOK {
+			t.Errorf("%s: %d %s", path, code, body)
+		}
+		if r.counts.forwarded.Load() == before {
+			t.Errorf("%s is not forwarded", path)
+		}
+	}
+	if code, body := answerTo(t, user, mapsPath+"?resourceVersion="+version+"0", nil); code != http.StatusGatewayTimeout {
+		t.Errorf("a version that the server does not have: %d %s", code, body)
+	}
+}
+
 // TestExactVersions lists past states that the journal has from memory, and forwards others.
 func TestExactVersions(t *testing.T) {
 	f := newFixture(t, 1, tidingstest.ServerOptions{}, Options{})

@@ -120,6 +120,9 @@ func (r *reply) event(event any) string {
 		}
 		return "initial events end\n"
 	}
+	if o, ok := members["object"].(map[string]any); ok && isList(o) { // a table of one row
+		r.clean(o)
+	}
 	return r.canonical(event) + "\n"
 }
 
