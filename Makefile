@@ -108,9 +108,10 @@ fuzz: ## every fuzz target for FUZZTIME each
 	done
 
 SEEDS ?= 200
-simulate: ## SEEDS simulated runs of informers, controllers and managers against a server that misbehaves, and ten times as many of reads on demand and of forms that share a watch; TIDINGS_SEED=N is the first seed
+simulate: ## SEEDS simulated runs of informers, controllers and managers against a server that misbehaves, and ten times as many of reads on demand and of forms that share a watch, and 500 times as many sequences of own writes; TIDINGS_SEED=N is the first seed
 	@cd internal/simulation && GOGC=400 $(GO) test -tags assertions -run '^TestSimulate$$' -count=1 -timeout 0 -args -steps 300 -seeds $(SEEDS)
 	@GOGC=400 $(GO) test -v -run '^TestNeverOlder$$' -count=1 -timeout 0 ./ondemand -args -schedules $$(( 10 * $(SEEDS) ))
+	@GOGC=400 $(GO) test -v -run '^TestNeverBehindOwnWrites$$' -count=1 -timeout 0 ./controller -args -sequences $$(( 500 * $(SEEDS) ))
 	@cd controllerruntime && GOGC=400 $(GO) test -v -run '^TestOneWatchUnderFaults$$' -count=1 -timeout 0 . -args -schedules $$(( 10 * $(SEEDS) ))
 
 simulate-mutants: ## breaks the code on purpose, one change after the other, and shows that the simulation finds each

@@ -47,6 +47,14 @@ func (o *origin) isServerOf(cache cacheView) bool {
 	return server == nil || server.Host == o.host && server.Scheme == o.scheme && trimSlash(server) == strings.TrimSuffix(o.request.Prefix, "/")
 }
 
+// sameServer reports whether both writes went to the server at the same address. What was reported by hand has no address.
+func (o *origin) sameServer(other *origin) bool {
+	if o == nil || other == nil {
+		return o == other
+	}
+	return o.scheme == other.scheme && o.host == other.host && o.request.Prefix == other.request.Prefix
+}
+
 func trimSlash(u *url.URL) string { return strings.TrimSuffix(u.Path, "/") }
 
 // relationOf returns whether the write was made in the cluster of the cache. The caller holds mu.

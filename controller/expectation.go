@@ -220,7 +220,8 @@ func (e *expectation) found(o *metav1.ObjectMeta, from *origin) *expectation {
 
 // implies reports whether a cache that shows e shows the other expectation, too, whichever of the caches it is.
 func (e *expectation) implies(other *expectation, caches []cacheView) bool {
-	if e.resource != other.resource || e.in != other.in || e.object.Namespace != other.object.Namespace || e.want != present {
+	if e.resource != other.resource || e.in != other.in || e.object.Namespace != other.object.Namespace || e.want != present ||
+		!e.from.sameServer(other.from) {
 		return false
 	}
 	if other.want == ending && other.object.UID == "" && !other.guessed { // e is the write that came after it

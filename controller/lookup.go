@@ -165,7 +165,7 @@ func (g *gate[K]) listed(e *expectation, a finding, held []heldObject, caches []
 	if !e.from.request.IsDeleteCollection() {
 		return next
 	}
-	for _, h := range append(held, g.createdBefore(e)...) {
+	for _, h := range held {
 		if now := a.objects[h.key.Name]; now == nil || now.UID != h.uid {
 			end := e.found(nil, e.from.again(h.key.Name))
 			end.want, end.before = gone, nil
@@ -173,18 +173,22 @@ func (g *gate[K]) listed(e *expectation, a finding, held []heldObject, caches []
 			next = append(next, end)
 		}
 	}
-	return next
+	return append(next, g.createdBefore(e, a)...)
 }
 
-// createdBefore returns objects of the same collection that caches may not hold yet.
-func (g *gate[K]) createdBefore(e *expectation) (all []heldObject) {
+// createdBefore returns what is expected of objects of the collection that caches may not hold yet: each is to be looked
+// up, since nobody may know its labels.
+func (g *gate[K]) createdBefore(e *expectation, a finding) (next []*expectation) {
 	for _, p := range g.pending {
 		for _, other := range p.all {
-			if other.want == present && other.noted < e.noted && other.resource == e.resource &&
-				other.object.Namespace == e.object.Namespace && (other.object.Labels == nil || e.from.selects(&other.object)) {
-				all = append(all, heldObject{key: other.key(), uid: other.object.UID, version: other.object.ResourceVersion})
+			if other.want != present || other.noted > e.noted || other.resource != e.resource || a.objects[other.object.Name] != nil ||
+				!e.from.sameServer(other.from) || other.object.Namespace != e.object.Namespace {
+				continue
 			}
+			ask := e.found(nil, e.from.again(other.object.Name))
+			ask.want, ask.object.Name, ask.object.UID, ask.from.next = unknown, other.object.Name, other.object.UID, time.Time{}
+			next = append(next, ask)
 		}
 	}
-	return all
+	return next
 }
