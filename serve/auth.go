@@ -37,8 +37,8 @@ const (
 	byCertificate
 )
 
-// caller is an authenticated user, and by what it is one: forwarding passes on the same credential, so that nobody is one
-// user here and another at the API server.
+// caller is an authenticated user, and by what it is one: forwarding passes on the same credential, so that nobody is
+// one user here and another at the API server.
 type caller struct {
 	user.Info
 	credential credential
@@ -127,8 +127,8 @@ func (a *access) authenticate(r *http.Request) (caller, error) {
 	return a.accept(response, byToken)
 }
 
-// accept returns the caller that an authenticator found. One without a name is nobody, and so is "system:anonymous": which
-// paths the API server opens to strangers is known to it alone.
+// accept returns the caller that an authenticator found. One without a name is nobody, and so is "system:anonymous":
+// which paths the API server opens to strangers is known to it alone.
 func (a *access) accept(response *authenticator.Response, c credential) (caller, error) {
 	if response.User == nil || response.User.GetName() == "" || response.User.GetName() == user.Anonymous {
 		return caller{}, errUnauthenticated
@@ -216,9 +216,9 @@ func (a *access) review(
 	}
 }
 
-// reviewKey is equal for equal reviews, and only for these. It has everything that an authorizer may look at, groups and
-// extra included, since two tokens of one name need not have the same rights; and it quotes what callers choose, so that
-// no selector can look like another review.
+// reviewKey is equal for equal reviews, and only for these. It has everything that an authorizer may look at, groups
+// and extra included, since two tokens of one name need not have the same rights; and it quotes what callers choose, so
+// that no selector can look like another review.
 func reviewKey(a authorizer.Attributes) string {
 	u := a.GetUser()
 	fields, _ := a.GetFieldSelector() // what cannot be parsed is not part of a review

@@ -24,8 +24,8 @@ var bounds = flag.Int("bounds", 3000, "how many selectors and tokens TestBounds 
 // entries, and no other cache counts requests.
 const maxGrowth = 32 << 20
 
-// TestBounds sends many requests of which each has something of its own to be remembered: watches that are dropped, of a
-// node each; selectors; tokens. Nothing of them is left but what is bounded.
+// TestBounds sends many requests of which each has something of its own to be remembered: watches that are dropped, of
+// a node each; selectors; tokens. Nothing of them is left but what is bounded.
 func TestBounds(t *testing.T) {
 	f := newReviewed(t, &reviewer{}, 1, tidingstest.ServerOptions{}, Options{
 		Resources: []string{"pods"}, reviewTTL: 50 * time.Millisecond,

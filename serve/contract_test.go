@@ -89,8 +89,9 @@ func TestVersionsFromElsewhere(t *testing.T) {
 	}
 }
 
-// TestVersionsWithoutProof: a server without a cache of a resource, as of events, sends its watches no bookmarks, so that
-// nothing proves that the replica lacks nothing. A version that the server has is forwarded, at once, and not refused.
+// TestVersionsWithoutProof: a server without a cache of a resource, as of events, sends its watches no bookmarks, so
+// that nothing proves that the replica lacks nothing. A version that the server has is forwarded, at once, and not
+// refused.
 func TestVersionsWithoutProof(t *testing.T) {
 	f := newFixture(t, 1, tidingstest.ServerOptions{}, Options{})
 	f.Create(configMap("x", "a"))
@@ -108,7 +109,8 @@ func TestVersionsWithoutProof(t *testing.T) {
 			t.Errorf("%s is not forwarded", path)
 		}
 	}
-	if code, body := answerTo(t, user, mapsPath+"?resourceVersion="+version+"0", nil); code != http.StatusGatewayTimeout {
+	code, body := answerTo(t, user, mapsPath+"?resourceVersion="+version+"0", nil)
+	if code != http.StatusGatewayTimeout {
 		t.Errorf("a version that the server does not have: %d %s", code, body)
 	}
 }

@@ -15,8 +15,8 @@ type eventCache struct {
 }
 
 // eventKey identifies an encoded event of a resource. It names no caller: whether a watch may see the event has been
-// decided before, by its namespace and selectors, and all that may see it get the same bytes. The kind is part of it, since
-// the same change is an addition to one selector and a deletion to another.
+// decided before, by its namespace and selectors, and all that may see it get the same bytes. The kind is part of it,
+// since the same change is an addition to one selector and a deletion to another.
 type eventKey struct {
 	epoch   int // of the collection: a restored server assigns versions again
 	version uint64

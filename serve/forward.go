@@ -22,8 +22,8 @@ import (
 //   - A caller with a client certificate, whose key it alone has, is impersonated by the replica's
 //     own identity if Options.Impersonate allows that; its own Impersonate headers are refused.
 //
-// Headers that say who a caller is (X-Remote-…, or whatever the cluster's front proxy calls them) are always removed: the
-// replica is no authenticating proxy.
+// Headers that say who a caller is (X-Remote-…, or whatever the cluster's front proxy calls them) are always removed:
+// the replica is no authenticating proxy.
 type forwarder struct {
 	proxy       *httputil.ReverseProxy
 	impersonate bool

@@ -30,8 +30,8 @@ type freshness struct {
 
 	probe  shared
 	probes atomic.Int64 // asked for so far
-	// noBookmarks is set once a probe has lasted to its end without a bookmark: the server has no cache of the resource,
-	// as of events, and another probe would not prove anything either.
+	// noBookmarks is set once a probe has lasted to its end without a bookmark: the server has no cache of the
+	// resource, as of events, and another probe would not prove anything either.
 	noBookmarks atomic.Bool
 
 	mu      sync.Mutex // guards the fields below

@@ -74,8 +74,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // request has to be forwarded.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, info *request.RequestInfo) error {
 	response := &coded{ResponseWriter: w}
-	// The exchange fixes what is read, and its epoch, before the caller is authorized for that: a resource that is removed
-	// and comes back meanwhile, perhaps with another scope, is not what the caller may read.
+	// The exchange fixes what is read, and its epoch, before the caller is authorized for that: a resource that is
+	// removed and comes back meanwhile, perhaps with another scope, is not what the caller may read.
 	x, err := s.exchange(response, r, info)
 	if err != nil {
 		return err
@@ -111,8 +111,8 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, info *request.Re
 		panic(http.ErrAbortHandler)
 	case x.started:
 		panic(http.ErrAbortHandler)
-	// Only these three errors are the replica's to give: that an object is not there, that a version does not exist yet,
-	// and that nobody knows. What is wrong with a request is said by the API server, in its words.
+	// Only these three errors are the replica's to give: that an object is not there, that a version does not exist
+	// yet, and that nobody knows. What is wrong with a request is said by the API server, in its words.
 	case apierrors.IsNotFound(err), isTooLarge(err), errors.Is(err, errNotProved):
 		s.counts.answered.Add(1)
 		writeError(response, r, err)
@@ -257,9 +257,9 @@ func forbidden(c caller, why string) error {
 	return apierrors.NewForbidden(schema.GroupResource{}, "", fmt.Errorf("user %q: %s", c.GetName(), why))
 }
 
-// writeRefusal is writeError for a caller that may not do what it asks for. An API server decides that before it looks at
-// the resource, so the answer may have forms that a custom resource has not; and it guards messages, which repeat parts of
-// the request, from browsers.
+// writeRefusal is writeError for a caller that may not do what it asks for. An API server decides that before it looks
+// at the resource, so the answer may have forms that a custom resource has not; and it guards messages, which repeat
+// parts of the request, from browsers.
 func writeRefusal(w http.ResponseWriter, r *http.Request, err error) {
 	if apierrors.IsForbidden(err) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -267,11 +267,12 @@ func writeRefusal(w http.ResponseWriter, r *http.Request, err error) {
 	writeError(w, r, err)
 }
 
-// writeError responds with an error. Its form is negotiated for itself, by upstream's own rules: an error has no forms of
-// a resource, such as its metadata, and a client that asks for one of these gets JSON.
+// writeError responds with an error. Its form is negotiated for itself, by upstream's own rules: an error has no forms
+// of a resource, such as its metadata, and a client that asks for one of these gets JSON.
 func writeError(w http.ResponseWriter, r *http.Request, err error) {
 	e := protocol.Encoding{}
-	accepted, _, notAcceptable := negotiation.NegotiateOutputMediaType(r, statusForms, negotiation.DefaultEndpointRestrictions)
+	accepted, _, notAcceptable := negotiation.NegotiateOutputMediaType(r, statusForms,
+		negotiation.DefaultEndpointRestrictions)
 	if notAcceptable == nil {
 		e.Media = accepted.Accepted.MediaType
 	}

@@ -12,14 +12,15 @@ import (
 )
 
 // A request that is forwarded is read twice: here, which decides who its caller is and whether it may be answered from
-// memory, and by the API server. Each header has to mean the same to both. Otherwise a caller could be one user here and
-// another there.
+// memory, and by the API server. Each header has to mean the same to both. Otherwise a caller could be one user here
+// and another there.
 
 // ofConnection are what a Connection header may name: headers and options of the connection itself, of which an API
 // server reads none but those of an upgrade, which are passed on.
 var ofConnection = map[string]bool{
-	"": true, "close": true, "keep-alive": true, "upgrade": true, "te": true, "trailer": true, "transfer-encoding": true,
-	"proxy-connection": true, "proxy-authorization": true, "http2-settings": true,
+	"": true, "close": true, "keep-alive": true, "upgrade": true, "te": true, "trailer": true,
+	"transfer-encoding": true,
+	"proxy-connection":  true, "proxy-authorization": true, "http2-settings": true,
 }
 
 // checkConnection refuses a request whose Connection header names a header of the request itself. A proxy has to remove
@@ -50,8 +51,8 @@ func (p *FrontProxy) isIdentity(name string) bool {
 	}
 	is := func(other string) bool { return strings.ToLower(other) == name }
 	begins := func(prefix string) bool { return strings.HasPrefix(name, strings.ToLower(prefix)) }
-	return slices.ContainsFunc(p.headers.UsernameHeaders(), is) || slices.ContainsFunc(p.headers.UIDHeaders(), is) ||
-		slices.ContainsFunc(p.headers.GroupHeaders(), is) || slices.ContainsFunc(p.headers.ExtraHeaderPrefixes(), begins)
+	names := slices.Concat(p.headers.UsernameHeaders(), p.headers.UIDHeaders(), p.headers.GroupHeaders())
+	return slices.ContainsFunc(names, is) || slices.ContainsFunc(p.headers.ExtraHeaderPrefixes(), begins)
 }
 
 // asReceived are headers that net/http's proxy removes, and that an API server puts into its audit log or passes on to

@@ -12,8 +12,8 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// TestConnectionHeader: a request whose headers would be removed on the way is not answered, by whatever name, and never
-// reaches the API server.
+// TestConnectionHeader: a request whose headers would be removed on the way is not answered, by whatever name, and
+// never reaches the API server.
 func TestConnectionHeader(t *testing.T) {
 	f := newReviewed(t, &reviewer{enforce: true}, 1, tidingstest.ServerOptions{}, Options{})
 	f.Create(configMap("x", "a"))

@@ -147,8 +147,8 @@ func isList(content map[string]any) bool {
 	return items || rows
 }
 
-// clean makes the version of a list one that both servers give. The version in a token, too, is each server's own unless
-// the list is of a version that was asked for, and then the objects show that it is the right one.
+// clean makes the version of a list one that both servers give. The version in a token, too, is each server's own
+// unless the list is of a version that was asked for, and then the objects show that it is the right one.
 func (r *reply) clean(list map[string]any) {
 	metadata, _ := list["metadata"].(map[string]any)
 	if metadata == nil {

@@ -61,8 +61,8 @@ func (r *ResourceType) supportsField(name string) bool {
 	return ok
 }
 
-// supportsNamespace reports whether field selectors may use the namespace. Of kinds without namespaces, only those whose
-// fields an API server does not declare accept it, and then nothing has one.
+// supportsNamespace reports whether field selectors may use the namespace. Of kinds without namespaces, only those
+// whose fields an API server does not declare accept it, and then nothing has one.
 func (r *ResourceType) supportsNamespace() bool {
 	return r.Namespaced || r.BuiltIn && len(kindFields(r.New())) == 0
 }

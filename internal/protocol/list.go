@@ -72,7 +72,8 @@ func (e Encoding) writeJSONList(w io.Writer, items []runtime.Object, m metav1.Li
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w, `{"kind":%q,"apiVersion":%q,"metadata":%s,"items":`, kind.Kind, kind.GroupVersion(), metadata)
+	_, err = fmt.Fprintf(w, `{"kind":%q,"apiVersion":%q,"metadata":%s,"items":`,
+		kind.Kind, kind.GroupVersion(), metadata)
 	if err != nil {
 		return err
 	}

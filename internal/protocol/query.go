@@ -87,8 +87,8 @@ func (s *Selection) prefix() string {
 	return s.Namespace + "/"
 }
 
-// only returns the path of the single object that a field selector names. An API server reads such an object by its key,
-// unless that lacks the namespace, or the read goes on from a page.
+// only returns the path of the single object that a field selector names. An API server reads such an object by its
+// key, unless that lacks the namespace, or the read goes on from a page.
 func (s *Selection) only() (path string, ok bool) {
 	if s.Options.FieldSelector == nil || s.Resource.Namespaced && s.Namespace == "" || s.Options.Continue != "" {
 		return "", false
@@ -114,8 +114,8 @@ func countOf(entries []Entry, holds func(Entry) bool) int {
 	return sort.Search(len(entries), func(i int) bool { return !holds(entries[i]) })
 }
 
-// limit returns how many objects a page may have; 0 and less do not limit it. An API server answers resourceVersion=0 from its
-// cache, as a whole.
+// limit returns how many objects a page may have; 0 and less do not limit it. An API server answers resourceVersion=0
+// from its cache, as a whole.
 func (s *Selection) limit() int64 {
 	if s.Options.ResourceVersion == "0" {
 		return 0
@@ -134,7 +134,9 @@ func (s *Selection) hasMore(later []Entry) bool {
 	}
 	for _, field := range podIndexes {
 		if value, ok := s.Options.FieldSelector.RequiresExactMatch(field); ok {
-			return slices.ContainsFunc(later, func(e Entry) bool { return s.Resource.Fields(e.Object).Get(field) == value })
+			return slices.ContainsFunc(later, func(e Entry) bool {
+				return s.Resource.Fields(e.Object).Get(field) == value
+			})
 		}
 	}
 	return len(later) > 0
