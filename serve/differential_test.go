@@ -344,6 +344,8 @@ func (r *comparedRequest) isNamed(got, want *reply) string {
 		return "named: anonymous"
 	case got.code == http.StatusUnauthorized && want.code == http.StatusBadRequest && r.query.Has("timeout"):
 		return "named: unauthenticated, and wrong besides"
+	case got.code == http.StatusOK && want.code == http.StatusGone && !watch:
+		return "named: a version that the API server has forgotten"
 	case watch && strings.Contains(got.body, "too old resource version") && want.code == http.StatusOK:
 		return "named: a journal that begins later"
 	}
