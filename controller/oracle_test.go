@@ -203,11 +203,22 @@ func (o *oracle) connect() {
 	config.Wrap(controller.TrackWrites)
 	o.client, o.metadata = kubernetes.NewForConfigOrDie(config), metadata.NewForConfigOrDie(config)
 	o.plain = kubernetes.NewForConfigOrDie(o.server.Config())
-	other := tidingstest.NewServer(o.T, tidingstest.ServerOptions{}).Config()
+	server := tidingstest.NewServer(o.T, tidingstest.ServerOptions{})
+	for range 100 { // its uids are counted, too, and must differ from those of the first one
+		server.Delete(o.created(server))
+	}
+	other := server.Config()
 	other.Host = "http://other.test"
 	other.Wrap(o.writes.Wrap)
 	other.Wrap(controller.TrackWrites)
 	o.elsewhere = kubernetes.NewForConfigOrDie(other)
+}
+
+// created returns an object that is no pod, and that it has created.
+func (o *oracle) created(server *tidingstest.Server) tidings.Object {
+	cm := lateConfigMap("x")
+	server.Create(cm)
+	return cm
 }
 
 // waited fails if somebody has waited for longer than the caches are late. What is looked up may take a second more, for
