@@ -188,7 +188,7 @@ func runOracle(t *testing.T, seed uint64, counts *oracleCounts) {
 	counts.lookups += int(st.GateLookups)
 	counts.reconciles += int(st.Reconciles)
 	if t.Failed() {
-		t.Logf("caches %v late:\n%s", o.late, strings.Join(o.log, "\n"))
+		t.Logf("seed %d, caches %v late:\n%s", seed, o.late, strings.Join(o.log, "\n"))
 	}
 	cancel()
 	must(0, <-ended)
