@@ -41,6 +41,11 @@ const (
 // first failure, twice that after the second, and so on up to Max. The zero value is ready to use.
 // The fields must not change once it is in use.
 //
+// The waits grow with the retries that were due. An item that is added again during its wait, because something about
+// it has changed, and fails again, keeps the wait that it has: however often that happens, an item that has failed for
+// five seconds waits about five seconds. With client-go's limiter, each of these failures doubles the wait, and a
+// hundred changes of an object within five seconds suspend it for a quarter of an hour.
+//
 // An item that has not failed for twice Max after its last wait may be forgotten, so that items for which Forget is
 // never called do not accumulate.
 type Exponential[T comparable] struct {
@@ -60,30 +65,36 @@ type Exponential[T comparable] struct {
 
 // failure is the state of an item in an Exponential.
 type failure struct {
-	count int
-	// until is when the item may be forgotten.
-	until time.Time
+	// count is the number of failures, and waits that of the waits they led to.
+	count, waits int
+	// due is when the present wait ends, and until when the item may be forgotten.
+	due, until time.Time
 }
 
 // minSweep is the minimum number of items at which a limiter removes old ones.
 const minSweep = 256
 
-// When counts a failure of the item and returns its wait.
+// When counts a failure of the item and returns its wait, or what is left of that.
 func (l *Exponential[T]) When(item T) time.Duration {
 	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sweep(now)
 	f := l.failures[item]
-	wait, longest := l.wait(f.count)
-	f.count++
-	f.until = now.Add(wait).Add(min(longest, math.MaxInt64/4) * 2)
+	if f.count++; now.Before(f.due) {
+		l.failures[item] = f
+		return f.due.Sub(now)
+	}
+	wait, longest := l.wait(f.waits)
+	f.waits++
+	f.due = now.Add(wait)
+	f.until = f.due.Add(min(longest, math.MaxInt64/4) * 2)
 	l.failures[item] = f
 	return wait
 }
 
-// wait returns how long to wait after the given number of earlier failures, and the longest possible wait.
-func (l *Exponential[T]) wait(failures int) (wait, longest time.Duration) {
+// wait returns how long to wait after the given number of earlier waits, and the longest possible wait.
+func (l *Exponential[T]) wait(earlier int) (wait, longest time.Duration) {
 	base, longest := l.Base, l.Max
 	if base <= 0 {
 		base = defaultBase
@@ -93,8 +104,8 @@ func (l *Exponential[T]) wait(failures int) (wait, longest time.Duration) {
 	}
 	longest = max(longest, base)
 	wait = longest
-	if failures < 62 && base <= longest>>failures {
-		wait = base << failures
+	if earlier < 62 && base <= longest>>earlier {
+		wait = base << earlier
 	}
 	if l.Jitter > 0 {
 		wait -= time.Duration(float64(wait) * min(l.Jitter, 1) * l.random())

@@ -1,25 +1,85 @@
 package workqueue
 
 import (
+	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tidings/tidings/internal/testseed"
 )
 
 func TestExponential(t *testing.T) {
-	l := &Exponential[string]{Base: time.Second, Max: 5 * time.Second}
-	for i, want := range []time.Duration{1, 2, 4, 5, 5} {
-		if got := l.When("a"); got != want*time.Second {
-			t.Errorf("failure %d: %v", i, got)
+	synctest.Test(t, func(t *testing.T) {
+		l := &Exponential[string]{Base: time.Second, Max: 5 * time.Second}
+		for i, want := range []time.Duration{1, 2, 4, 5, 5} {
+			got := l.When("a")
+			if got != want*time.Second {
+				t.Errorf("failure %d: %v", i, got)
+			}
+			time.Sleep(got)
 		}
-	}
-	if l.NumRequeues("a") != 5 || l.NumRequeues("b") != 0 {
-		t.Errorf("requeues: %d, %d", l.NumRequeues("a"), l.NumRequeues("b"))
-	}
-	l.Forget("a")
-	if got := l.When("a"); got != time.Second {
-		t.Errorf("after Forget: %v", got)
-	}
+		if l.NumRequeues("a") != 5 || l.NumRequeues("b") != 0 {
+			t.Errorf("requeues: %d, %d", l.NumRequeues("a"), l.NumRequeues("b"))
+		}
+		l.Forget("a")
+		if got := l.When("a"); got != time.Second {
+			t.Errorf("after Forget: %v", got)
+		}
+	})
+}
+
+// TestExponentialModel compares the waits of items that fail when they are due, earlier and later with those of a
+// model: a list of the waits that each item has had. It checks what that means: an item never waits longer than it has
+// been failing, but for one wait.
+func TestExponentialModel(t *testing.T) {
+	testseed.Each(t, 20, func(t *testing.T, seed uint64) {
+		synctest.Test(t, func(t *testing.T) {
+			const items, base, longest = 4, 10 * time.Millisecond, 20 * time.Second
+			type model struct {
+				failures   int
+				waits      []time.Duration
+				first, due time.Time
+			}
+			random := rand.New(rand.NewPCG(seed, 0))
+			l := &Exponential[int]{Base: base, Max: longest}
+			var models [items]model
+			for range 2000 {
+				i := random.IntN(items)
+				m := &models[i]
+				switch random.IntN(200) {
+				case 0:
+					l.Forget(i)
+					*m = model{}
+					continue
+				case 1, 2, 3, 4, 5, 6, 7, 8, 9, 10: // as a retry
+					time.Sleep(time.Until(m.due))
+				default:
+					time.Sleep(time.Duration(random.Int64N(int64(50 * time.Millisecond))))
+				}
+				now := time.Now()
+				want := m.due.Sub(now)
+				if m.failures++; want <= 0 {
+					want = base
+					for range m.waits {
+						want = min(2*want, longest)
+					}
+					m.waits, m.due = append(m.waits, want), now.Add(want)
+				}
+				if m.failures == 1 {
+					m.first = now
+				}
+				got := l.When(i)
+				if got != want || l.NumRequeues(i) != m.failures {
+					t.Fatalf("item %d waits %v after %d failures, want %v after %d: waits %v",
+						i, got, l.NumRequeues(i), want, m.failures, m.waits)
+				}
+				if got > now.Sub(m.first)+base {
+					t.Fatalf("item %d waits %v although it has failed for %v", i, got, now.Sub(m.first))
+				}
+			}
+		})
+	})
 }
 
 func TestExponentialStaysInBounds(t *testing.T) {
@@ -31,7 +91,9 @@ func TestExponentialStaysInBounds(t *testing.T) {
 			if wait, longest := l.wait(l.NumRequeues(0)); wait < 0 || wait > longest {
 				t.Fatalf("%v after %d failures", wait, l.NumRequeues(0))
 			}
-			l.When(0)
+			if wait := l.When(0); wait < 0 {
+				t.Fatalf("%v", wait)
+			}
 		}
 	}
 }

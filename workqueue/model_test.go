@@ -22,9 +22,11 @@ type model struct {
 	working map[string]Priority // with the priority they were taken with
 	dirty   map[string]Priority
 	delayed map[string]modelDelay
-	// failures are those that the rate limiter knows of.
-	failures      map[string]int
-	adds, retries uint64
+	// failures are those that the rate limiter knows of, waits how often it has let the item wait, and due when the last
+	// of these waits ends.
+	failures, waits map[string]int
+	due             map[string]time.Time
+	adds, retries   uint64
 	// getters is the number of calls of Get that wait, handed the items that they get; closing is set by a shutdown.
 	getters int
 	handed  []string
@@ -42,7 +44,10 @@ type modelDelay struct {
 }
 
 func newModel() *model {
-	return &model{working: map[string]Priority{}, dirty: map[string]Priority{}, delayed: map[string]modelDelay{}, failures: map[string]int{}}
+	return &model{
+		working: map[string]Priority{}, dirty: map[string]Priority{}, delayed: map[string]modelDelay{},
+		failures: map[string]int{}, waits: map[string]int{}, due: map[string]time.Time{},
+	}
 }
 
 func flowOf(item string) string { return item[:1] }
@@ -94,8 +99,7 @@ func (m *model) kept(item string, p Priority) Priority {
 func (m *model) addWith(item string, o AddOptions) {
 	d := o.Delay
 	if o.RateLimited {
-		d = max(d, modelWait(m.failures[item]))
-		m.failures[item]++
+		d = max(d, m.failed(item))
 	}
 	if m.closing {
 		return
@@ -114,9 +118,26 @@ func (m *model) addWith(item string, o AddOptions) {
 	}
 }
 
-// modelWait is the wait of an item that has failed that often before.
-func modelWait(failures int) time.Duration {
-	return min(time.Second<<min(failures, 10), 20*time.Second)
+// failed counts a failure and returns how long the item has to wait: for what is left of its wait, or for the next one.
+func (m *model) failed(item string) time.Duration {
+	m.failures[item]++
+	if !time.Now().Before(m.due[item]) {
+		m.due[item] = time.Now().Add(modelWait(m.waits[item]))
+		m.waits[item]++
+	}
+	return time.Until(m.due[item])
+}
+
+// forget forgets the item's failures.
+func (m *model) forget(item string) {
+	delete(m.failures, item)
+	delete(m.waits, item)
+	delete(m.due, item)
+}
+
+// modelWait is the wait of an item that has waited that often before.
+func modelWait(waits int) time.Duration {
+	return min(time.Second<<min(waits, 10), 20*time.Second)
 }
 
 func (m *model) addAfter(item string, p Priority, d time.Duration) {
@@ -261,7 +282,7 @@ func (c *compared) operate(item string) {
 		c.add(item, o)
 	case 6:
 		q.Forget(item)
-		delete(m.failures, item)
+		m.forget(item)
 	case 7:
 		time.Sleep(time.Duration(c.Int64N(int64(10 * time.Second))))
 		c.tick()
