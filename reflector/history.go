@@ -20,6 +20,15 @@ const (
 	rewrittenTimes = 3
 )
 
+// A proxy may end watches before their first bookmark, for ever. confirmWithin is for how long watches may follow each
+// other without a sign that the server still has their history, before a check precedes the next one. It is
+// confirmClosedWithin after a watch that was closed: whoever closes one early may also hold back what it should bring,
+// or be a server that is being replaced. A connection that breaks says nothing of that kind.
+const (
+	confirmWithin       = time.Hour
+	confirmClosedWithin = 2 * time.Minute
+)
+
 // checkAfter is the length of a watch's silence after which the next watch begins with a check.
 // Bookmarks arrive about every minute. It is also the time that a watch without a check has for
 // delivering something before there is a check beside it.
@@ -27,8 +36,8 @@ const checkAfter = 90 * time.Second
 
 // history tracks whether the server still has the history that the sink's contents come from.
 type history struct {
-	// behindSince is when the server's most recent state was first found to be behind; zero if it is not.
-	// behindTimes is how often it was since.
+	// behindTimes is how often in a row the server's most recent state was behind, and behindSince when that began. It
+	// remains set until the next list, since there is something wrong even if another answer was not behind.
 	behindSince time.Time
 	behindTimes int
 	// rewritten makes the next list reuse nothing, since a version of an object may now stand for another state.
@@ -73,6 +82,15 @@ func (r *Reflector[T]) serverBehind(version string, recent bool) {
 		return
 	}
 	r.historyRewritten(rewrittenError{got: version, seen: r.last})
+}
+
+// noteReached records that the server has shown a version. If that is not behind, the server was not restored, however
+// often one of its replicas was behind before.
+func (r *Reflector[T]) noteReached(version string) {
+	if r.history.behindTimes > 0 && !isUnset(version) && !r.behind(version) {
+		assert.Reached("a server that was behind is not")
+		r.history.behindTimes = 0
+	}
 }
 
 // historyRewritten forgets the version seen, and relists.

@@ -291,7 +291,9 @@ func TestHistory(t *testing.T) {
 		name: "the same behind a proxy that ends silent watches sooner",
 		answers: []answer{
 			stream(got(added("a@80"), initialEnd("90")), clean(time.Minute)),
-			stream(clean(30 * time.Second)),
+			stream(clean(50 * time.Second)),
+			stream(clean(50 * time.Second)),
+			stream(clean(50 * time.Second)),
 			page("50", ""),
 			stream(
 				got(added("a@30"), initialEnd("51")),
@@ -303,15 +305,17 @@ func TestHistory(t *testing.T) {
 			0s watchlist ""
 			0s replace [a@80] @90
 			1m0s watch "90"
-			1m30s list "" limit=1 token=""
-			1m30s error server is behind in checking, attempt 1
-			1m32.5s watchlist ""
-			1m32.5s error server is behind in watch-listing, attempt 2
-			1m35s watchlist ""
-			1m35s error history rewritten in watch-listing, attempt 3
-			1m35s watchlist ""
-			1m35s replace [a@30] @52
-			1m35s add nothing @53`,
+			1m50s watch "90"
+			2m40s watch "90"
+			3m30s list "" limit=1 token=""
+			3m30s error server is behind in checking, attempt 1
+			3m32.5s watchlist ""
+			3m32.5s error server is behind in watch-listing, attempt 2
+			3m35s watchlist ""
+			3m35s error history rewritten in watch-listing, attempt 3
+			3m35s watchlist ""
+			3m35s replace [a@30] @52
+			3m35s add nothing @53`,
 	}, {
 		name: "a server without bookmarks, where nothing happens, is checked once",
 		answers: []answer{

@@ -286,6 +286,8 @@ func (r *Reflector[T]) pageRead(opts source.ListOptions[T], before int, err erro
 	if err == nil {
 		r.noteNumbering(r.list.version, r.list.newest)
 	}
+	r.noteReached(r.list.version)
+	r.noteReached(r.list.newest)
 	switch {
 	case err != nil:
 		r.list.truncate(before)
@@ -400,7 +402,7 @@ func (r *Reflector[T]) replace(version string) {
 	r.synced()
 	r.status.gathered.Store(int64(gathered))
 	if again {
-		r.logRarely(slogInfo, "relisted", "objects", count, "resource_version", version)
+		r.logTogether(slogInfo, "relisted", "relisted", "objects", count, "resource_version", version)
 	}
 	r.enter(Watching)
 }

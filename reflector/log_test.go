@@ -25,10 +25,10 @@ func TestLog(t *testing.T) {
 		want    string
 	}{{
 		name:    "all is well",
-		answers: []answer{stream(got(added("a@1"), initialEnd("5")), got(modified("a@6")), clean(time.Minute)), stream(clean(time.Minute)), stream()},
+		answers: []answer{stream(got(added("a@1"), initialEnd("5")), got(modified("a@6")), clean(time.Minute)), stream(clean(time.Minute)), stream(), page("6", "")},
 	}, {
 		name:    "a watch that is cut and taken up again",
-		answers: []answer{stream(got(initialEnd("5")), cut), stream(cut), stream(cut), stream()},
+		answers: []answer{stream(got(initialEnd("5")), cut), stream(cut), stream(cut), stream(), page("5", "")},
 	}, {
 		name:    "an outage",
 		answers: append(append([]answer{stream(got(initialEnd("5")), cut)}, slices.Repeat([]answer{failed(syscall.ECONNREFUSED)}, 9)...), page("5", ""), stream()),

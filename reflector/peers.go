@@ -11,7 +11,7 @@ import (
 const (
 	// Intervals between the requests of the reflectors in a process after an event that affects all of them. They are
 	// spaced out because there may be many such processes.
-	reconnectEvery = 20 * time.Millisecond // after their connection broke, or the server ended their watches
+	reconnectEvery = 20 * time.Millisecond // after their connection broke, when each has to check or to list
 	recoverEvery   = 80 * time.Millisecond // after an outage, when each may have to list
 	appearedEvery  = 5 * time.Millisecond  // after a resource has appeared, which few reflectors wait for
 	// maxTurns is the number of reflectors that are spaced out evenly. Additional ones pick a
@@ -28,10 +28,11 @@ const (
 //     ResourceAppeared is called.
 //   - Once a list was faster than a WatchList, those of the same API group use lists for an hour.
 //   - Only one of an API group at a time compares its WatchList with a list.
+//   - What happens to all of them at once is logged once.
 //
-// They retry one after the other, some hundredths of a second apart, also after a shared connection
-// has broken. None waits longer for its turn than it would have waited alone after a failure, and a
-// reflector for which retrying early does not help returns to its own backoff. The zero value is
+// They retry one after the other, some hundredths of a second apart. None waits longer for its turn
+// than it would have waited alone after a failure, and a reflector for which retrying early does not
+// help returns to its own backoff. A watch that had worked is resumed at once. The zero value is
 // ready to use, and a nil *Peers shares nothing. All methods may be called from any goroutine.
 type Peers struct {
 	mu          sync.Mutex
@@ -43,6 +44,7 @@ type Peers struct {
 	fasterLists map[string]time.Time
 	// hedges limits the hedges of each API group.
 	hedges map[string]chan struct{}
+	logged logThrottle // of what happens to all reflectors at once
 }
 
 // discoveries counts what the peers have learned.
@@ -258,6 +260,17 @@ func (p *Peers) hedgeSlots(group string) chan struct{} {
 		p.hedges[group] = make(chan struct{}, maxHedges)
 	}
 	return p.hedges[group]
+}
+
+// allowLog reports whether a kind of message, which the peers have in common, may be logged now, and how often it was
+// suppressed since the last time. alone is for a reflector without peers.
+func (p *Peers) allowLog(alone *logThrottle, kind string, now time.Time) (suppressed int, ok bool) {
+	if p == nil {
+		return alone.allow(kind, now)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.logged.allow(kind, now)
 }
 
 // everReached reports whether the server has ever responded to any of the peers.

@@ -173,8 +173,7 @@ func TestPeersAfterAnOutage(t *testing.T) {
 	}
 }
 
-// When the connection of many reflectors breaks, the first reconnects immediately, and the others
-// follow in turns. However many there are, it takes no longer than a second.
+// When the connection of many reflectors breaks, all resume their watches at once, as client-go's do.
 func TestPeersAfterABreak(t *testing.T) {
 	for _, n := range []int{50, 500} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) { breakFor(t, n) })
@@ -197,9 +196,8 @@ func breakFor(t *testing.T, n int) {
 		if len(opened) != n || len(requests) != n {
 			t.Fatalf("%d of %d watch again, after %d requests", len(opened), n, len(requests))
 		}
-		first, last := requests[0].Sub(at), requests[n-1].Sub(at)
-		if first > 50*time.Millisecond || last < 900*time.Millisecond || last > 1100*time.Millisecond {
-			t.Errorf("the first came after %v, the last after %v", first, last)
+		if last := requests[n-1].Sub(at); last > 0 {
+			t.Errorf("the last came after %v", last)
 		}
 	})
 }
@@ -217,7 +215,7 @@ func TestRetryAfterIsNotStretched(t *testing.T) {
 		s.fail("", nil)
 		time.Sleep(1100 * time.Millisecond)
 		opened, requests := s.since(at)
-		if len(opened) != len(resources) || len(requests) != 2*len(resources) {
+		if len(opened) != len(resources) || len(requests) != len(resources) {
 			t.Errorf("%d of %d watch again, after %d requests", len(opened), len(resources), len(requests))
 		}
 	})

@@ -80,6 +80,7 @@ type Reflector[T object.Object] struct {
 	mostRecent       bool
 	history          history
 	historyConfirmed bool          // the server has just shown that its history reaches last
+	unconfirmedSince time.Time     // since when no watch was confirmed, as of the end of the last one; zero if it was
 	relistRequest    relistRequest // a requested relist
 	bookmarkRhythm   bookmarkRhythm
 	deafness         deafness

@@ -99,7 +99,7 @@ func (r *Reflector[T]) logFailure(e *Error, level slog.Level) {
 	}
 	args := []any{"phase", e.Phase, "attempt", e.Attempt, "retry_in", e.RetryAt.Sub(e.When)}
 	if level == slog.LevelDebug {
-		r.write(level, e.Error(), args...)
+		r.logTogether(level, "at once: "+string(e.Reason), e.Error(), args...)
 		return
 	}
 	silent, ok := r.logged.allow(string(e.Reason), e.When)
@@ -119,6 +119,19 @@ func (r *Reflector[T]) logFailure(e *Error, level slog.Level) {
 // logRarely logs a message unless it has done so within the last minute.
 func (r *Reflector[T]) logRarely(level slog.Level, message string, args ...any) {
 	silent, ok := r.logged.allow(message, time.Now())
+	if !ok {
+		return
+	}
+	if silent > 0 {
+		args = append(args, "times_since", silent)
+	}
+	r.write(level, message, args...)
+}
+
+// logTogether is logRarely for what happens to all reflectors of a server at once, such as the loss of a connection: one
+// of them logs it.
+func (r *Reflector[T]) logTogether(level slog.Level, kind, message string, args ...any) {
+	silent, ok := r.opts.Peers.allowLog(&r.logged, kind, time.Now())
 	if !ok {
 		return
 	}

@@ -41,9 +41,9 @@ type Status struct {
 	// SkippedTotal is the number of all of them. The sink keeps their last known states.
 	Skipped      []Skipped
 	SkippedTotal int
-	// UnprovenVersions is set with Options.Unnumbered, and once the server has sent a list that is
-	// older than objects in it, so that its lists' versions prove nothing. The sink must then take
-	// each list as it is, whatever the versions of its objects.
+	// UnprovenVersions is set if Options.Source says that it does not number states, and once the server
+	// has sent a list that is older than objects in it, so that its lists' versions prove nothing. The sink
+	// must then take each list as it is, whatever the versions of its objects.
 	UnprovenVersions bool
 	// LostEvents is set while the sink is missing events whose objects cannot be identified, until
 	// the next list. SkippedTotal and LostEvents apply to the sink's contents at ResourceVersion.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,19 +22,31 @@ type watchEnd struct {
 	reason Reason // of err, if the end is not regular
 	// regular says that the server ended a watch that had proved to work, as it ends all of them.
 	regular, proven bool
-	// doubtful says that the server may have another history by now: it was not heard from for long, or has not shown
-	// yet that it has the history of the watch.
+	// doubtful says that the server may have another history by now: it could not be reached, was not heard from for
+	// long, or has not shown for very long that it has the history of the watch; or that watches do not bring what it
+	// has. Otherwise the next watch follows at once, as with client-go: nobody restores a server in the meantime.
 	doubtful bool
 }
 
 // endOf returns the end of a watch; w is nil if it could not be opened.
 func (r *Reflector[T]) endOf(w *watching[T], err error, now time.Time) watchEnd {
+	silent := now.Sub(r.status.get(&r.status.lastContact)) >= checkAfter
 	if w == nil {
-		return watchEnd{err: err, doubtful: true}
+		return watchEnd{err: err, doubtful: silent || reasonOf(err) != TooManyRequests} // which a busy server answers
 	}
-	end := watchEnd{err: err, proven: w.proven(now)}
-	end.doubtful = !w.historyConfirmed.Load() || now.Sub(r.status.get(&r.status.lastContact)) >= checkAfter
-	switch closed := errors.Is(err, io.EOF); {
+	switch {
+	case w.historyConfirmed.Load():
+		r.unconfirmedSince = time.Time{}
+	case r.unconfirmedSince.IsZero():
+		r.unconfirmedSince = w.opened
+	}
+	end, closed, within := watchEnd{err: err, proven: w.proven(now)}, errors.Is(err, io.EOF), confirmWithin
+	if closed {
+		within = confirmClosedWithin
+	}
+	end.doubtful = silent || !r.unconfirmedSince.IsZero() && now.Sub(r.unconfirmedSince) >= within ||
+		r.deafness.listDue(r.status.lead.oldest(), now)
+	switch {
 	case closed && end.proven:
 		end.regular = true
 	case closed:
@@ -68,9 +81,14 @@ func (r *Reflector[T]) watchEnded(ctx context.Context, err error) {
 		r.enter(Checking)
 		r.checkedBeside(e)
 	case end.regular:
+		next := r.afterWatch(&end)
 		r.noteContact()
+		if next == Watching {
+			r.enter(next)
+			return
+		}
 		// A server that shuts down ends all watches.
-		r.backOff(r.retry.waitForTurn(reconnectEvery), r.afterWatch(&end), "")
+		r.backOff(r.retry.waitForTurn(reconnectEvery), next, "")
 	default:
 		r.watchFailed(&end)
 	}
@@ -85,11 +103,14 @@ func (r *Reflector[T]) watchFailed(end *watchEnd) {
 	worked := end.proven && reason != TooManyRequests && !isPanic(end.err)
 	justExpired := reason == Expired && !r.expired
 	r.expired = r.expired || reason == Expired
-	if end.err == errStalled || worked || justExpired {
+	switch {
+	case worked && next == Watching && retryAfter(end.err) == 0:
+		r.reportFailure(end.err, next, 0, slog.LevelDebug)
+	case end.err == errStalled, worked, justExpired:
 		r.failAtOnce(end.err, next)
-		return
+	default:
+		r.fail(end.err, next)
 	}
-	r.fail(end.err, next)
 }
 
 // afterWatch decides what follows a watch: another one from where it got to, with a check of the server before it if

@@ -72,7 +72,8 @@ func (r *Reflector[T]) fallBack() {
 		r.opts.Peers.noteListsFaster(r.opts.Resource.Group, until)
 	}
 	r.listMethod = listMethod{noWatchListUntil: until}
-	r.write(slog.LevelDebug, "the server offers no WatchList, or is faster without; listing page by page")
+	const message = "the server offers no WatchList, or is faster without; listing page by page"
+	r.logTogether(slog.LevelDebug, message, message)
 }
 
 // watchList opens a watch that begins with the current objects, or gathers its next events.
@@ -117,6 +118,7 @@ func (r *Reflector[T]) gather(batch []event[T]) {
 	objects := false
 	for i := range batch {
 		ev := &batch[i]
+		r.noteReached(ev.ResourceVersion)
 		switch ev.Type {
 		case source.Bookmark:
 			if ev.InitialEventsEnd {
