@@ -61,7 +61,7 @@ func FromClient[T object.Object, L runtime.Object](client ClientGo[L], scope Sco
 	if got, want := itemOf[L](), reflect.TypeFor[T](); got != nil && !got.AssignableTo(want) {
 		return nil, fmt.Errorf("source: the client lists objects of type %v where %v is wanted", got, want)
 	}
-	s := &clientSource[T, L]{client: client, scope: scope, trim: trim}
+	s := &clientSource[T, L]{client: client, scope: scope, trim: trim, selects: newSelection(scope)}
 	s.sharer.MaxSharedBytes = scope.MaxSharedBytes
 	return s, nil
 }
@@ -89,6 +89,8 @@ type clientSource[T object.Object, L runtime.Object] struct {
 	scope  Scope
 	trim   trimmer
 	sharer codec.Sharer[T]
+	// selects is nil if the scope has no selectors that can be checked.
+	selects *selection
 }
 
 // Scope returns the source's scope with defaults filled in.
@@ -130,6 +132,9 @@ func (s *clientSource[T, L]) List(ctx context.Context, opts ListOptions[T], each
 		o, err := objects.take(item, 0)
 		if err != nil {
 			return opts.skip(err, s.scope)
+		}
+		if sent, err := meta.Accessor(item); err == nil {
+			s.selects.listed(sent)
 		}
 		return each(o)
 	})
@@ -175,7 +180,7 @@ func (s *clientSource[T, L]) Watch(ctx context.Context, opts WatchOptions[T]) (S
 		objects := s.objects(opts.Previous, opts.NoSharing)
 		objects.owned = decodesForReader(w)
 		stream := newWatchStream(ctx, w, objects)
-		stream.initial = opts.SendInitialEvents
+		stream.initial, stream.begins = opts.SendInitialEvents, opts.SendInitialEvents
 		return stream, nil
 	case opts.SendInitialEvents && !fromOutside(err):
 		return nil, fmt.Errorf("watch: initial events through a client: %w: %w", errors.ErrUnsupported, err)
@@ -217,7 +222,7 @@ func fromOutside(err error) bool {
 }
 
 func (s *clientSource[T, L]) objects(previous Previous[T], noSharing bool) clientObjects[T] {
-	objects := clientObjects[T]{scope: s.scope, trim: s.trim, copyAll: noSharing}
+	objects := clientObjects[T]{scope: s.scope, selects: s.selects, trim: s.trim, copyAll: noSharing}
 	if previous != nil && !noSharing {
 		s.sharer.Recheck()
 		objects.previous, objects.sharer = previous, &s.sharer
@@ -236,6 +241,7 @@ func (s *clientSource[T, L]) OnStrayWrite(f func(field string)) { s.sharer.OnStr
 // clientObjects converts objects from a client to objects of a source.
 type clientObjects[T object.Object] struct {
 	scope   Scope
+	selects *selection
 	trim    trimmer
 	copyAll bool // every object is a copy
 	// sharer, if not nil, makes copies that share equal parts. If nobody else has the objects

@@ -36,6 +36,7 @@ var partialKind = metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata")
 // watches share memory with those from lists. It may be used by several goroutines.
 type format[T object.Object] struct {
 	scope    Scope
+	selects  *selection // of the source
 	form     form
 	protobuf bool
 	// wanted is the required kind of objects; empty allows any.
@@ -109,19 +110,26 @@ func (r *objectReader[T]) item(data []byte) (intake.Received[T], error) {
 	if err != nil {
 		return o, r.objectError(data, 0, err)
 	}
+	if r.selects != nil && !o.Unchanged {
+		r.selects.listed(r.asSent(o.Object, data))
+	}
 	return o, nil
 }
 
-// event decodes the object of a watch event, or returns the caller's object if it is unchanged.
-func (r *objectReader[T]) event(data []byte, t EventType) (intake.Received[T], error) {
+// event decodes the object of a watch event, or returns the caller's object if it is unchanged, and what the event means
+// for the collection.
+func (r *objectReader[T]) event(data []byte, t EventType) (intake.Received[T], EventType, error) {
 	raw, err := r.open(data)
 	if err == nil {
 		var o intake.Received[T]
 		if o, err = r.object(raw); err == nil {
-			return o, nil
+			if r.selects != nil && !o.Unchanged {
+				t = r.selects.selected(t, r.asSent(o.Object, raw))
+			}
+			return o, t, nil
 		}
 	}
-	return intake.Received[T]{}, r.objectError(raw, t, err)
+	return intake.Received[T]{}, t, r.objectError(raw, t, err)
 }
 
 // open removes the envelope of a watch event's object, which exists in protobuf only, and checks the kind in it.
@@ -277,6 +285,18 @@ func (c *format[T]) bookmark(data []byte) (metav1.Object, error) {
 	if err != nil {
 		return nil, err
 	}
+	m, err := c.metadata(raw)
+	if err != nil {
+		return nil, err
+	}
+	if c.protobuf {
+		return m, nil // the kind is that of the envelope
+	}
+	return m, c.checkKind(m.GroupVersionKind())
+}
+
+// metadata decodes the metadata of an object without envelope, untrimmed.
+func (c *format[T]) metadata(raw []byte) (*metav1.PartialObjectMetadata, error) {
 	var m metav1.PartialObjectMetadata
 	if c.protobuf {
 		return &m, m.Unmarshal(raw)
@@ -284,7 +304,19 @@ func (c *format[T]) bookmark(data []byte) (metav1.Object, error) {
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &m); err != nil {
 		return nil, redact.Decoding(err)
 	}
-	return &m, c.checkKind(m.GroupVersionKind())
+	return &m, nil
+}
+
+// asSent returns the object with the labels that it was sent with.
+func (c *format[T]) asSent(o T, raw []byte) metav1.Object {
+	if !c.scope.trimsLabels() {
+		return o
+	}
+	m, err := c.metadata(raw)
+	if err != nil {
+		return o // which was decoded, so this does not happen
+	}
+	return m
 }
 
 // objectError returns an ObjectError for the object in data if its key can be read, and err otherwise.

@@ -51,6 +51,10 @@ const (
 // writes to a shared part nevertheless, Stats.Corrupted counts it, an informer reports it, and
 // objects decoded later do not get that part.
 //
+// A watch's object that the scope's selectors exclude, as far as its labels, name and namespace show that, is reported as
+// deleted: some servers forget the selectors of watches. If a list has such an object, the server selects by something
+// else, and nothing is checked.
+//
 // A response other than 200 OK results in an *apierrors.StatusError, with the server's Retry-After
 // if there is one; a body of another content type in a *ContentTypeError, an object above the size
 // limit in a *TooLargeError, a collection of another kind in a *KindError, and a truncated body in
@@ -63,6 +67,7 @@ type HTTP[T object.Object] struct {
 	typ       reflect.Type // of objects
 	client    *Client
 	scope     Scope
+	selects   *selection
 	base      *url.URL
 	accept    string // the Accept header of watches
 	// acceptList is the Accept header of lists.
@@ -109,7 +114,7 @@ func newHTTP[T object.Object](client *Client, scope Scope, typ reflect.Type) (*H
 
 // newPlainHTTP returns a source without formats.
 func newPlainHTTP[T object.Object](client *Client, scope Scope, typ reflect.Type) *HTTP[T] {
-	h := &HTTP[T]{typ: typ, client: client, scope: scope, base: client.collectionURL(scope.Resource, scope.Namespace)}
+	h := &HTTP[T]{typ: typ, client: client, scope: scope, selects: newSelection(scope), base: client.collectionURL(scope.Resource, scope.Namespace)}
 	h.internals = intake.NewInternals(httpInternals[T]{h})
 	return h
 }
@@ -122,7 +127,7 @@ func (h *HTTP[T]) makeFormats() (err error) {
 	if form == typedForm && kind.Empty() {
 		kind = h.scope.Resource.GroupVersion().WithKind(h.typ.Elem().Name())
 	}
-	h.json = &format[T]{scope: h.scope, form: form, wanted: kind, stats: &h.stats, newDecoder: h.newJSON}
+	h.json = &format[T]{scope: h.scope, selects: h.selects, form: form, wanted: kind, stats: &h.stats, newDecoder: h.newJSON}
 	if h.json.shared, err = h.newJSON(false); err != nil {
 		return err
 	}
@@ -131,7 +136,7 @@ func (h *HTTP[T]) makeFormats() (err error) {
 	if !proto.Supports(h.typ) {
 		return nil
 	}
-	h.protobuf = &format[T]{scope: h.scope, form: form, wanted: kind, stats: &h.stats, newDecoder: h.newProtobuf, protobuf: true}
+	h.protobuf = &format[T]{scope: h.scope, selects: h.selects, form: form, wanted: kind, stats: &h.stats, newDecoder: h.newProtobuf, protobuf: true}
 	h.protobuf.shared, err = h.newProtobuf(false)
 	return err
 }

@@ -115,8 +115,12 @@ func (s *stream[T]) event(name string, data []byte) (e Event[T], o intake.Receiv
 		e, err = s.bookmarkEvent(data)
 		return e, o, err
 	}
-	if o, err = s.objectReader.event(data, t); err == nil {
-		return Event[T]{Type: t, Object: o.Object, ResourceVersion: o.Version()}, o, nil
+	o, means, err := s.objectReader.event(data, t)
+	switch {
+	case err == nil && means != t && s.initial:
+		return e, o, errUnselected
+	case err == nil:
+		return Event[T]{Type: means, Object: o.Object, ResourceVersion: o.Version()}, o, nil
 	}
 	if kind, ok := errors.AsType[*KindError](err); ok && s.initial {
 		return e, o, kind

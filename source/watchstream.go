@@ -28,6 +28,7 @@ type watchStream[T object.Object] struct {
 	watch   watch.Interface
 	objects clientObjects[T]
 	initial bool          // initial events were requested, and nothing has come yet
+	begins  bool          // initial events were requested, and have not ended
 	closed  chan struct{} // closed by the first Close
 	once    sync.Once
 	err     error // what ended the stream; used by Next only
@@ -135,7 +136,12 @@ func (s *watchStream[T]) event(e watch.Event) (Event[T], error) {
 	if err != nil {
 		return invalid[T](fmt.Errorf("%s: %w", e.Type, err)), nil
 	}
-	return Event[T]{Type: t, Object: o, ResourceVersion: o.GetResourceVersion()}, nil
+	sent, _ := meta.Accessor(e.Object)
+	means := s.objects.selects.selected(t, sent)
+	if means != t && s.begins {
+		return Event[T]{}, errUnselected
+	}
+	return Event[T]{Type: means, Object: o, ResourceVersion: o.GetResourceVersion()}, nil
 }
 
 func (s *watchStream[T]) bookmark(o runtime.Object) (Event[T], error) {
@@ -146,7 +152,9 @@ func (s *watchStream[T]) bookmark(o runtime.Object) (Event[T], error) {
 	if err := s.objects.checkKind(o); err != nil {
 		return Event[T]{}, fmt.Errorf("watch %v: %w", s.objects.scope, err)
 	}
-	return bookmarkEvent[T](m), nil
+	event := bookmarkEvent[T](m)
+	s.begins = s.begins && !event.InitialEventsEnd
+	return event, nil
 }
 
 // unknownType returns the error for an event of an unknown type.
