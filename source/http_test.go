@@ -162,7 +162,7 @@ func TestHTTPQueries(t *testing.T) {
 		}
 		s.Create(pod("b", "p1"))
 		from := newHTTP[*corev1.Pod](t, s, source.Scope{Resource: pods, Namespace: "a", Labels: "app in (p0,p1,p2)", Fields: "metadata.name!=p0"})
-		objects, result := mustList(t, from, source.ListOptions[*corev1.Pod]{Limit: 1, ResourceVersion: "0"})
+		objects, result := mustList(t, from, source.ListOptions[*corev1.Pod]{Limit: 1})
 		if got := names(objects); !slices.Equal(got, []string{"p1"}) || result.Continue == "" {
 			t.Fatalf("first page: %v, %+v", got, result)
 		}
@@ -170,13 +170,15 @@ func TestHTTPQueries(t *testing.T) {
 		if got := names(objects); !slices.Equal(got, []string{"p2"}) || result.Continue != "" {
 			t.Fatalf("second page: %v, %+v", got, result)
 		}
+		mustList(t, from, source.ListOptions[*corev1.Pod]{Limit: 1, ResourceVersion: "0"}) // which a server does not page
 		mustWatch(t, from, source.WatchOptions[*corev1.Pod]{ResourceVersion: result.ResourceVersion, Timeout: 1001 * time.Millisecond})
 		mustWatch(t, from, source.WatchOptions[*corev1.Pod]{SendInitialEvents: true})
 
 		both := "fieldSelector=metadata.name%21%3Dp0&labelSelector=app+in+%28p0%2Cp1%2Cp2%29"
 		want := []string{
-			both + "&limit=1&resourceVersion=0",
+			both + "&limit=1",
 			"continue=TOKEN&" + both + "&limit=1",
+			both + "&limit=1&resourceVersion=0",
 			"allowWatchBookmarks=true&" + both + "&resourceVersion=" + result.ResourceVersion + "&timeoutSeconds=2&watch=1",
 			"allowWatchBookmarks=true&" + both + "&resourceVersionMatch=NotOlderThan&sendInitialEvents=true&watch=1",
 		}
