@@ -41,7 +41,7 @@ func withGroups(to map[string]replacement) map[string]replacement {
 
 // changeable reports whether files that import the package may change.
 func changeable(path string) bool {
-	return replacements[path].path != "" || path == managerPackage || path == controllerRuntime
+	return replacements[path].path != "" || path == managerPackage || path == controllerRuntime || path == cachePackage
 }
 
 // makesFactory is for the packages with factories. Their option type is different, so a file that

@@ -35,6 +35,8 @@ type Result struct {
 	Files []File
 	// Notes say what is left alone, and why, sorted by position.
 	Notes []Note
+	// Writes are writes to objects that caches share, sorted by position.
+	Writes []Note
 	// Gains say what the informers in Files gain, sorted by position.
 	Gains []Note
 	// Broken is set if packages do not build, so that they could not be analyzed. Notes name them.
@@ -74,6 +76,7 @@ func Run(ctx context.Context, opts Options) (*Result, error) {
 	r := &Result{}
 	r.addUnresolved(pkgs)
 	seen := map[string]bool{} // files and errors
+	setters := fieldSetters(pkgs)
 	for _, pkg := range pkgs {
 		if len(pkg.Errors) > 0 {
 			r.addBroken(pkg, seen)
@@ -89,11 +92,13 @@ func Run(ctx context.Context, opts Options) (*Result, error) {
 			f := &file{pkg: pkg, syntax: syntax, path: path}
 			f.clientGo()
 			f.controllerRuntime()
+			f.noteFieldSets(setters)
 			if err := r.add(f, opts.Overlay); err != nil {
 				return nil, err
 			}
 		}
 	}
+	r.addWrites(pkgs)
 	r.sort()
 	return r, nil
 }
@@ -176,7 +181,7 @@ func (r *Result) addExcluded(pkg *packages.Package, seen map[string]bool) {
 
 func (r *Result) sort() {
 	slices.SortFunc(r.Files, func(a, b File) int { return cmp.Compare(a.Path, b.Path) })
-	for _, notes := range [][]Note{r.Notes, r.Gains} {
+	for _, notes := range [][]Note{r.Notes, r.Writes, r.Gains} {
 		slices.SortFunc(notes, func(a, b Note) int {
 			return cmp.Or(cmp.Compare(a.Position.Filename, b.Position.Filename),
 				cmp.Compare(a.Position.Offset, b.Position.Offset), cmp.Compare(a.Text, b.Text))

@@ -18,9 +18,9 @@ const (
 	runtimeName = "tidingsruntime"
 )
 
-// controllerRuntime adds NewCache to managers' options.
+// controllerRuntime adds NewCache to managers' options, and replaces cache.New.
 func (f *file) controllerRuntime() {
-	changed := false
+	changed := f.newCaches()
 	ast.Inspect(f.syntax, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.CompositeLit:
@@ -32,7 +32,12 @@ func (f *file) controllerRuntime() {
 		}
 		return true
 	})
-	if changed {
+	if !changed {
+		return
+	}
+	if spec := f.unusedCacheImport(); spec != nil {
+		f.replaceImport(spec)
+	} else {
 		f.importRuntime()
 	}
 }
@@ -49,7 +54,7 @@ func (f *file) managerOptions(lit *ast.CompositeLit) bool {
 			return false
 		}
 		if key, ok := pair.Key.(*ast.Ident); ok && key.Name == "NewCache" {
-			if !f.isOurs(pair.Value) {
+			if !f.isOurs(pair.Value) && !f.usesCacheNew(pair.Value) {
 				f.note(pair.Pos(), "NewCache is already set")
 			}
 			return false
@@ -65,9 +70,9 @@ func (f *file) managerOptions(lit *ast.CompositeLit) bool {
 	return true
 }
 
-// newInformer returns where a cache's options in a manager's set NewInformer, if they do.
-func (f *file) newInformer(lit *ast.CompositeLit) (at token.Pos) {
-	ast.Inspect(lit, func(n ast.Node) bool {
+// newInformer returns where NewInformer of a cache's options is set below a node, if it is.
+func (f *file) newInformer(below ast.Node) (at token.Pos) {
+	ast.Inspect(below, func(n ast.Node) bool {
 		if id, ok := n.(*ast.Ident); ok && isObject(f.pkg.TypesInfo.Uses[id], cachePackage, "NewInformer") {
 			at = id.Pos()
 		}
@@ -83,7 +88,7 @@ func (f *file) assignedCache(assign *ast.AssignStmt) {
 		if !ok || sel.Sel.Name != "NewCache" || !isNamed(f.pkg.TypesInfo.TypeOf(sel.X), managerPackage, "Options") {
 			continue
 		}
-		if len(assign.Rhs) != len(assign.Lhs) || !f.isOurs(assign.Rhs[i]) {
+		if len(assign.Rhs) != len(assign.Lhs) || !f.isOurs(assign.Rhs[i]) && !f.usesCacheNew(assign.Rhs[i]) {
 			f.note(left.Pos(), "NewCache is set here, whatever the options have: set it to %s.NewCache", runtimeName)
 		}
 	}
@@ -120,8 +125,6 @@ func (f *file) isOurs(e ast.Expr) bool {
 // runtimeCall notes caches and managers whose options are not in a literal that can be changed.
 func (f *file) runtimeCall(call *ast.CallExpr) {
 	switch fn := f.callee(call); {
-	case isObject(fn, cachePackage, "New"):
-		f.note(call.Pos(), "a separate cache: call %s.NewCache, which takes the same arguments", runtimeName)
 	case isObject(fn, clusterPackage, "New"):
 		f.note(call.Pos(), "a separate cluster: set NewCache in its options to %s.NewCache", runtimeName)
 	case len(call.Args) > 0 && (isObject(fn, managerPackage, "New") || isObject(fn, controllerRuntime, "NewManager")):

@@ -27,6 +27,7 @@ func (r *Result) Diff(dir string) []byte {
 func (r *Result) Summary(dir string, written bool) string {
 	var text strings.Builder
 	writeNotes(&text, "not changed:", r.Notes, dir)
+	writeNotes(&text, "writes to cached objects, which others share (migrating changes none of them):", r.Writes, dir)
 	writeNotes(&text, "what informers gain:", r.Gains, dir)
 	changes := 0
 	for _, f := range r.Files {
