@@ -223,3 +223,64 @@ func TestReadsOfAStoppedInformer(t *testing.T) {
 		}
 	})
 }
+
+// TestNotFoundOfAnEarlierRequest: a read does not get the answer to a request that was sent before it, when the object
+// did not exist.
+func TestNotFoundOfAnEarlierRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
+		server.Create(secret("a", "old"))
+		var gets atomic.Int64
+		again := make(chan struct{})
+		inf := startWith[*corev1.Secret](t, server, func(config *rest.Config) {
+			config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+				return roundTripper(func(r *http.Request) (*http.Response, error) {
+					if !strings.HasSuffix(r.URL.Path, "/secrets/a") {
+						return next.RoundTrip(r)
+					}
+					n := gets.Add(1)
+					if n == 1 {
+						server.Delete(secret("a", ""))
+					}
+					response, err := next.RoundTrip(r)
+					if n == 2 {
+						server.Create(secret("a", "new"))
+						close(again)
+						time.Sleep(time.Second) // the answer is on its way
+					}
+					return response, err
+				})
+			})
+		})
+		var reads sync.WaitGroup
+		reads.Go(func() { _, _ = inf.Get(t.Context(), keyOf("a")) }) // it may get either
+		<-again
+		time.Sleep(100 * time.Millisecond)
+		if _, ok := inf.Metadata().Get(keyOf("a")); !ok {
+			t.Fatal("the metadata does not have it yet")
+		}
+		if got, err := inf.Get(t.Context(), keyOf("a")); err != nil || value(got) != "new" {
+			t.Errorf("got %v, %v", got, err)
+		}
+		reads.Wait()
+	})
+}
+
+// TestNotFoundOfALaggingReplica: one that lacks an object's creation has an older state of it.
+func TestNotFoundOfALaggingReplica(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
+		server.Create(secret("b", "b"))
+		inf := start[*corev1.Secret](t, server, tidings.Scope{}, ondemand.Options{})
+		server.Create(secret("a", "v"))
+		time.Sleep(100 * time.Millisecond)
+		synctest.Wait()
+		server.Inject(tidingstest.Get, tidingstest.Fault{Lag: 1}, tidingstest.Fault{Lag: 1}, tidingstest.Fault{Lag: 1})
+		server.Inject(tidingstest.List, tidingstest.Fault{Lag: 1})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if got, err := inf.Get(ctx, keyOf("a")); err != nil || value(got) != "v" {
+			t.Errorf("got %v, %v", got, err)
+		}
+	})
+}

@@ -429,15 +429,15 @@ func TestNeverOlder(t *testing.T) {
 func runSchedule(t *testing.T, random *rand.Rand) (reads, newer int) {
 	server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
 	states := make(map[string]string) // what each version of an object contains
+	exists := func(key object.Key) bool {
+		_, ok := server.Versions(corev1.SchemeGroupVersion.WithResource("secrets"))[key]
+		return ok
+	}
 	write := func() {
 		name := fmt.Sprint(random.IntN(5))
 		s := secret(name, fmt.Sprint(random.Uint64()))
-		exists := false
-		for key := range server.Versions(corev1.SchemeGroupVersion.WithResource("secrets")) {
-			exists = exists || key == keyOf(name)
-		}
 		switch {
-		case !exists:
+		case !exists(keyOf(name)):
 			states[name+"@"+server.Create(s)] = value(s)
 		case random.IntN(4) == 0:
 			server.Delete(s)
@@ -482,8 +482,11 @@ func runSchedule(t *testing.T, random *rand.Rand) (reads, newer int) {
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			got, err := inf.Get(ctx, key)
 			cancel()
-			if ok && err == nil {
+			switch {
+			case ok && err == nil:
 				check(before, got)
+			case ok && apierrors.IsNotFound(err) && exists(key):
+				t.Errorf("%s exists, and the metadata has version %s: %v", key, before.ResourceVersion, err)
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package ondemand
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 
@@ -79,15 +80,18 @@ func (r *Reader[T]) Read(ctx context.Context, m *metav1.PartialObjectMetadata) (
 	if b := r.held.get(key, m, r.metadata); b != nil {
 		return b.open(r.codec)
 	}
-	for {
-		b, err := r.flights.join(ctx, key, func(ctx context.Context) (*body[T], error) { return r.fetch(ctx, m) })
+	for asked := false; ; asked = true {
+		b, joined, err := r.flights.join(ctx, key, func(ctx context.Context) (*body[T], error) { return r.fetch(ctx, m) })
+		absent, isAbsent := errors.AsType[*absentError](err)
+		sentAfterCall := asked || !joined
 		switch {
-		case err != nil:
-			return none, r.explain(key, err)
-		case b.fits(m):
+		case err == nil && b.fits(m):
 			return b.open(r.codec)
+		case err != nil && ctx.Err() != nil, err != nil && sentAfterCall && (!isAbsent || absent.fits(m)):
+			return none, r.explain(key, err)
 		}
-		// The request had been sent before this metadata was known, or the server was restored from a backup.
+		// An error is as old as its request. This one had been sent before the call or before this metadata was known, or
+		// the server was restored from a backup. The next one that is under way was sent later.
 		m = r.newest(m)
 	}
 }
