@@ -112,6 +112,7 @@ simulate: ## SEEDS simulated runs of informers, controllers and managers against
 	@cd internal/simulation && GOGC=400 $(GO) test -tags assertions -run '^TestSimulate$$' -count=1 -timeout 0 -args -steps 300 -seeds $(SEEDS)
 	@GOGC=400 $(GO) test -v -run '^TestNeverOlder$$' -count=1 -timeout 0 ./ondemand -args -schedules $$(( 10 * $(SEEDS) ))
 	@GOGC=400 $(GO) test -v -run '^TestNeverBehindOwnWrites$$' -count=1 -timeout 0 ./controller -args -sequences $$(( 500 * $(SEEDS) ))
+	@GOGC=400 $(GO) test -v -run '^TestViewsAreWatchesOfTheirOwn$$' -count=1 -timeout 0 ./clientgo -args -schedules $$(( 10 * $(SEEDS) ))
 	@cd controllerruntime && GOGC=400 $(GO) test -v -run '^TestOneWatchUnderFaults$$' -count=1 -timeout 0 . -args -schedules $$(( 10 * $(SEEDS) ))
 
 simulate-mutants: ## breaks the code on purpose, one change after the other, and shows that the simulation finds each

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tidings/tidings/internal/intake"
+	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
 )
 
@@ -43,4 +44,14 @@ func (i informerInternals[T]) Held(namespace string) iter.Seq[metav1.Object] {
 			}
 		}
 	}
+}
+
+var _ intake.Mutations = informerInternals[Object]{}
+
+// GuardsMutations implements intake.Mutations.
+func (i informerInternals[T]) GuardsMutations() bool { return i.inf.core.GuardsMutations() }
+
+// ReportMutation implements intake.Mutations.
+func (i informerInternals[T]) ReportMutation(key object.Key, handler string) {
+	i.inf.core.ReportMutation(key, handler)
 }

@@ -1,9 +1,11 @@
 package clientgo
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"unsafe"
 	"weak"
@@ -15,6 +17,7 @@ import (
 // conversion makes what an informer shows from the objects that are held. A nil one shows these themselves.
 type conversion struct {
 	convert func(tidings.Object) (tidings.Object, error)
+	guard   *viewGuard
 
 	mu sync.Mutex
 	// made finds what was made from an object and is in use. Its entries are dropped after the garbage collector has
@@ -36,7 +39,7 @@ func newConversion(convert func(tidings.Object) (tidings.Object, error)) *conver
 	return &conversion{convert: convert}
 }
 
-// of returns what is shown of an object, or nil for nil.
+// of returns what is shown of an object: nil for nil, and for one that the conversion leaves out.
 func (c *conversion) of(held tidings.Object) (tidings.Object, error) {
 	if c == nil || object.IsNil(held) {
 		return held, nil
@@ -44,20 +47,49 @@ func (c *conversion) of(held tidings.Object) (tidings.Object, error) {
 	if obj, ok := c.find(held); ok {
 		return obj, nil
 	}
-	obj, err := c.convert(held)
-	if err != nil {
+	obj, err := c.call(held)
+	switch {
+	case err != nil:
 		return nil, fmt.Errorf("%s: convert a %T: %w", object.KeyOf(held), held, err)
+	case obj == nil || isPartOf(obj, held): // the entry of a part of held would keep itself
+		return obj, nil
 	}
+	c.guard.made(obj)
 	return c.keep(held, obj), nil
 }
 
-// mustOf is of for callbacks of the engine, which recovers from a panic and reports it.
-func (c *conversion) mustOf(held tidings.Object) tidings.Object {
-	obj, err := c.of(held)
-	if err != nil {
-		panic(err)
+var (
+	errNoPointer  = errors.New("it returned an object that is not a pointer")
+	errAnotherKey = errors.New("it returned an object with another namespace or name")
+)
+
+// call calls the user's function. What it returns is nil or a pointer, never a nil pointer.
+func (c *conversion) call(held tidings.Object) (obj tidings.Object, err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			obj, err = nil, fmt.Errorf("it panicked: %v\n\n%s", reason, debug.Stack())
+		}
+	}()
+	obj, err = c.convert(held)
+	switch {
+	case err != nil || object.IsNil(obj):
+		return nil, err
+	case reflect.TypeOf(obj).Kind() != reflect.Pointer:
+		return nil, errNoPointer
+	case object.KeyOf(obj) != object.KeyOf(held):
+		return nil, errAnotherKey
 	}
-	return obj
+	return obj, nil
+}
+
+// isPartOf reports whether obj is held, or lies in its memory.
+func isPartOf(obj, held tidings.Object) bool {
+	whole := reflect.ValueOf(held)
+	if whole.Kind() != reflect.Pointer {
+		return false
+	}
+	start, at := whole.Pointer(), reflect.ValueOf(obj).Pointer()
+	return at == start || at > start && at-start < whole.Type().Elem().Size()
 }
 
 // find returns what was made from an object, if somebody holds it.
@@ -69,6 +101,13 @@ func (c *conversion) find(held tidings.Object) (tidings.Object, bool) {
 		return nil, false
 	}
 	return m.get()
+}
+
+// forget makes the next reader of an object get a new one.
+func (c *conversion) forget(held tidings.Object) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.made, held)
 }
 
 // keep registers what was made from an object. If somebody has been faster, it returns his.

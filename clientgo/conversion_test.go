@@ -23,6 +23,16 @@ func podsNamed(names ...string) (pods []*corev1.Pod) {
 	return pods
 }
 
+// mustShow returns what c shows of an object.
+func mustShow(t *testing.T, c *conversion, held tidings.Object) tidings.Object {
+	t.Helper()
+	obj, err := c.of(held)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return obj
+}
+
 // len returns the number of objects that c knows somebody to hold.
 func (c *conversion) len() int {
 	c.mu.Lock()
@@ -44,12 +54,12 @@ func collected(t *testing.T, c *conversion, n int) {
 func TestConversionForgetsWhatNobodyHolds(t *testing.T) {
 	c := newConversion(toMetadata)
 	pods := podsNamed("x", "y", "z")
-	kept := c.mustOf(pods[0])
+	kept := mustShow(t, c, pods[0])
 	for _, pod := range pods[1:] {
-		c.mustOf(pod)
+		mustShow(t, c, pod)
 	}
 	collected(t, c, 1)
-	if c.mustOf(pods[0]) != kept {
+	if mustShow(t, c, pods[0]) != kept {
 		t.Error("what somebody holds was made again")
 	}
 	runtime.KeepAlive(kept)
@@ -57,7 +67,7 @@ func TestConversionForgetsWhatNobodyHolds(t *testing.T) {
 	if c.made != nil {
 		t.Error("an empty map is kept")
 	}
-	if again := c.mustOf(pods[0]); again.GetName() != "x" {
+	if again := mustShow(t, c, pods[0]); again.GetName() != "x" {
 		t.Errorf("made %v", again)
 	}
 }
@@ -66,9 +76,9 @@ func TestConversionForgetsWhatNobodyHolds(t *testing.T) {
 func TestConversionKeepsWhatWasMadeAnew(t *testing.T) {
 	c := newConversion(toMetadata)
 	pod := podsNamed("x")[0]
-	made := c.mustOf(pod)
+	made := mustShow(t, c, pod)
 	c.drop(pod)
-	if c.len() != 1 || c.mustOf(pod) != made {
+	if c.len() != 1 || mustShow(t, c, pod) != made {
 		t.Error("an object that is held was forgotten")
 	}
 	if other, _ := toMetadata(pod); c.keep(pod, other) != made {

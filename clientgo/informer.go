@@ -107,7 +107,8 @@ func (inf *informer) register(h cache.ResourceEventHandler, resync *time.Duratio
 // attach adds a registered handler to the native informer. As in client-go every change is
 // delivered, however far the handler is behind.
 func (inf *informer) attach(r *registration) error {
-	native, err := inf.native.AddHandler(inf.metrics.timed(deliverTo(r.handler, inf.shows)), tidings.HandlerOptions{
+	deliver := inf.metrics.timed(inf.shownTo(r.name(), deliverTo(r.handler)))
+	native, err := inf.native.AddHandler(deliver, tidings.HandlerOptions{
 		Name: r.name(), Policy: tidings.Unbounded, Resync: inf.resync.nominal(r.resync), OnSynced: func() { close(r.synced) },
 	})
 	held := inf.attached(r, native)
@@ -235,6 +236,7 @@ func (inf *informer) start(ctx context.Context, early []*registration) error {
 	}
 	inf.store.start()
 	if inf.sharing != nil {
+		inf.sharing.begin()
 		ctx = context.WithoutCancel(ctx) // the watch ends with the last informer over it; see stop
 	}
 	return inf.native.Start(ctx)

@@ -76,10 +76,9 @@ func (c checker) Name() string { return c.name() }
 // Done returns a channel that is closed when the wait is over.
 func (c checker) Done() <-chan struct{} { return c.done }
 
-// deliverTo returns a function that passes deltas to a client-go handler, with the objects that the informer shows.
-func deliverTo(h cache.ResourceEventHandler, shows *conversion) tidings.DeltaFunc[tidings.Object] {
+// deliverTo returns a function that passes deltas to a client-go handler.
+func deliverTo(h cache.ResourceEventHandler) tidings.DeltaFunc[tidings.Object] {
 	return func(d tidings.Delta[tidings.Object]) {
-		d.Old, d.Object = shows.mustOf(d.Old), shows.mustOf(d.Object)
 		switch {
 		case d.Type == object.Added:
 			h.OnAdd(d.Object, d.Initial)

@@ -46,22 +46,45 @@ func (v *view) List() []interface{} {
 
 // appendShown adds to a list what is shown of an object.
 func (v *view) appendShown(items []interface{}, held tidings.Object) []interface{} {
+	if obj := v.shown(held); obj != nil {
+		items = append(items, obj)
+	}
+	return items
+}
+
+// shown returns what is shown of an object. It is nil for one that is left out, and for one that cannot be made, which
+// is reported.
+func (v *view) shown(held tidings.Object) tidings.Object {
 	obj, err := v.shows.of(held)
 	if err != nil {
 		utilruntime.HandleError(fmt.Errorf("%s: a list lacks an object: %w", v.native.Name(), err))
-		return items
+		return nil
 	}
-	return append(items, obj)
+	return obj
 }
 
 // ListKeys returns all keys, sorted by namespace and name.
 func (v *view) ListKeys() []string {
 	snap := v.native.Snapshot()
 	keys := make([]string, 0, snap.Len())
-	for key := range snap.Keys() {
+	for key := range v.keys(snap) {
 		keys = append(keys, key.String())
 	}
 	return keys
+}
+
+// keys returns the keys of the objects that are shown.
+func (v *view) keys(snap tidings.Snapshot[tidings.Object]) iter.Seq[tidings.Key] {
+	if v.shows == nil {
+		return snap.Keys()
+	}
+	return func(yield func(tidings.Key) bool) {
+		for key, held := range snap.All() {
+			if v.shown(held) != nil && !yield(key) {
+				return
+			}
+		}
+	}
 }
 
 // Get returns the object with obj's key.
@@ -97,6 +120,9 @@ func (v *view) GetByKey(key string) (item interface{}, exists bool, err error) {
 	obj, err := v.shows.of(held)
 	if err != nil {
 		return nil, false, fmt.Errorf("%s: %w", v.native.Name(), err)
+	}
+	if obj == nil {
+		return nil, false, nil
 	}
 	return obj, true, nil
 }
@@ -162,7 +188,9 @@ func (v *view) IndexKeys(indexName, value string) ([]string, error) {
 	}
 	keys := []string{}
 	for obj := range withIndexValue(v.native.Snapshot(), ix, value) {
-		keys = append(keys, object.KeyOf(obj).String())
+		if ix != nil || v.shown(obj) != nil { // what is not shown has no values
+			keys = append(keys, object.KeyOf(obj).String())
+		}
 	}
 	slices.Sort(keys) // the order of namespaces and names is another one
 	return keys, nil
@@ -178,7 +206,7 @@ func (v *view) ListIndexFuncValues(indexName string) []string {
 		return slices.AppendSeq([]string{}, v.native.Snapshot().Values(ix))
 	}
 	namespaces := []string{}
-	for key := range v.native.Snapshot().Keys() {
+	for key := range v.keys(v.native.Snapshot()) {
 		if n := len(namespaces); n == 0 || namespaces[n-1] != key.Namespace {
 			namespaces = append(namespaces, key.Namespace)
 		}
@@ -221,7 +249,14 @@ func (v *view) AddIndexers(indexers cache.Indexers) error {
 // object out of the index.
 func (v *view) valuesOf(name string, fn cache.IndexFunc) func(tidings.Object) []string {
 	return func(obj tidings.Object) []string {
-		values, err := fn(v.shows.mustOf(obj))
+		shown, err := v.shows.of(obj)
+		if err != nil {
+			panic(err)
+		}
+		if shown == nil {
+			return nil
+		}
+		values, err := fn(shown)
 		if err != nil {
 			panic(fmt.Errorf("unable to calculate an index entry for key %q on index %q: %w", object.KeyOf(obj), name, err))
 		}

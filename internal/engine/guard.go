@@ -144,3 +144,11 @@ func (p *part[T]) guardList(objects object.Collection[T]) {
 		}
 	}, objects.Len())
 }
+
+// GuardsMutations reports whether the informer has a guard.
+func (inf *Informer[T]) GuardsMutations() bool { return inf.guard.sampler != nil }
+
+// ReportMutation reports a write to what was made from an object. It may share parts with the object.
+func (inf *Informer[T]) ReportMutation(key object.Key, handler string) {
+	inf.guard.record(Mutation{Resource: inf.cfg.Name, Key: key, Handler: handler})
+}

@@ -17,7 +17,9 @@ import (
 
 // Conversion returns the function that makes objects of the wanted type from those of a kind that are held; nil if they
 // are the same. ok is false if it is impossible: nothing is made from metadata, and structured and unstructured objects
-// are made from each other for the kinds and types of k8s.io/api only. An empty kind is none of these.
+// are made from each other for the kinds and types of k8s.io/api only, and no structured ones with JSON of any content,
+// such as ControllerRevision.data: an unstructured object has lost the order of its fields, and programs compare the
+// bytes. An empty kind is none of these. What is made shares nothing with its origin that can be written to.
 func Conversion(kind schema.GroupVersionKind, held, wanted reflect.Type) (
 	convert func(object.Object) (object.Object, error), ok bool,
 ) {
@@ -31,7 +33,7 @@ func Conversion(kind schema.GroupVersionKind, held, wanted reflect.Type) (
 		return toMetadata, true
 	case held == builtin && wanted == whole:
 		return toUnstructured(kind), true
-	case held == whole && wanted == builtin:
+	case held == whole && wanted == builtin && !hasRawJSON(builtin):
 		return toStructured(builtin), true
 	default: // a Go type lacks fields of a custom resource, or an object does not fit it
 		return nil, false
@@ -53,13 +55,38 @@ func builtinType(kind schema.GroupVersionKind) reflect.Type {
 	return reflect.TypeOf(obj)
 }
 
+// hasRawJSON reports whether objects of a type have fields with JSON that is kept as it came. Those of metadata, managed
+// fields, do not count: the server writes them in an order of its own.
+func hasRawJSON(typ reflect.Type) bool { return findRawJSON(typ, map[reflect.Type]bool{}) }
+
+func findRawJSON(typ reflect.Type, visited map[reflect.Type]bool) bool {
+	if typ == reflect.TypeFor[runtime.RawExtension]() {
+		return true
+	}
+	if visited[typ] {
+		return false
+	}
+	visited[typ] = true
+	switch typ.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+		return findRawJSON(typ.Elem(), visited)
+	case reflect.Struct:
+		for field := range typ.Fields() {
+			if findRawJSON(field.Type, visited) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // toMetadata makes metadata as the server does. It has no kind, as none of the objects of a list has.
 func toMetadata(obj object.Object) (object.Object, error) {
 	var of metav1.Object = obj
 	if structured, ok := obj.(metav1.ObjectMetaAccessor); ok {
 		of = structured.GetObjectMeta()
 	}
-	m := meta.AsPartialObjectMetadata(of)
+	m := meta.AsPartialObjectMetadata(of).DeepCopy() // a write to it must not change the object
 	dropEmpty(&m.ObjectMeta)
 	return m, nil
 }
