@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -14,10 +15,12 @@ import (
 )
 
 var (
-	podKind    = corev1.SchemeGroupVersion.WithKind("Pod")
-	widgetKind = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"}
-	pods       = reflect.TypeFor[*corev1.Pod]()
-	nodes      = reflect.TypeFor[*corev1.Node]()
+	podKind      = corev1.SchemeGroupVersion.WithKind("Pod")
+	widgetKind   = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"}
+	revisionKind = appsv1.SchemeGroupVersion.WithKind("ControllerRevision")
+	revisions    = reflect.TypeFor[*appsv1.ControllerRevision]()
+	pods         = reflect.TypeFor[*corev1.Pod]()
+	nodes        = reflect.TypeFor[*corev1.Node]()
 )
 
 // TestConversion says what can be made from what.
@@ -39,6 +42,8 @@ func TestConversion(t *testing.T) {
 		{"nodes from unstructured pods", podKind, whole, nodes, false, false},
 		{"unstructured objects from a type of another kind", podKind, nodes, whole, false, false},
 		{"a type from an unstructured custom resource", widgetKind, whole, pods, false, false},
+		{"structured objects with JSON of any content", revisionKind, whole, revisions, false, false},
+		{"unstructured objects with JSON of any content", revisionKind, revisions, whole, true, false},
 		{"no kind", schema.GroupVersionKind{}, pods, whole, false, false},
 	} {
 		convert, ok := Conversion(tt.kind, tt.held, tt.wanted)
