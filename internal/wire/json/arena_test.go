@@ -12,7 +12,6 @@ import (
 	"unsafe"
 	"weak"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tidings/tidings/internal/testseed"
@@ -313,18 +312,18 @@ func spentOn(b *builder, data []byte, i int32) (spent int) {
 	n := b.tape.nodes[i]
 	raw := string(data[n.start:n.end])
 	switch n.kind {
-	case jsontext.KindString:
+	case kindString:
 		if raw != `""` {
 			spent = 16 + len(raw)
 		}
-	case jsontext.KindNumber:
+	case kindNumber:
 		spent = 8
-	case jsontext.KindBeginArray:
+	case kindBeginArray:
 		spent = 24 + 16*int(n.size)
 		for at := i + 1; at < n.next; at = b.tape.nodes[at].next {
 			spent += spentOn(b, data, at)
 		}
-	case jsontext.KindBeginObject:
+	case kindBeginObject:
 		spent = mapBytes(int(n.size))
 		for at := i + 1; at < n.next; at = b.tape.nodes[at+1].next {
 			spent += spentOn(b, data, at+1)

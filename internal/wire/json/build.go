@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/tidings/tidings/internal/wire"
 	"github.com/tidings/tidings/internal/wire/share"
 )
@@ -93,15 +91,15 @@ func (b *builder) root(noDefer int) map[string]any {
 func (b *builder) value(i int32, f *field, to place) any {
 	n := &b.tape.nodes[i]
 	switch n.kind {
-	case jsontext.KindNull:
+	case kindNull:
 		return nil
-	case jsontext.KindTrue:
+	case kindTrue:
 		return true
-	case jsontext.KindFalse:
+	case kindFalse:
 		return false
-	case jsontext.KindNumber:
+	case kindNumber:
 		return b.number(b.data[n.start:n.end], f)
-	case jsontext.KindString:
+	case kindString:
 		return b.string(b.data[n.start:n.end], f, to)
 	default:
 		return b.container(i, f, to)
@@ -111,7 +109,7 @@ func (b *builder) value(i int32, f *field, to place) any {
 // container returns the map or slice of node i, shared if this or another object has an equal one.
 func (b *builder) container(i int32, f *field, to place) any {
 	n := &b.tape.nodes[i]
-	isMap := n.kind == jsontext.KindBeginObject
+	isMap := n.kind == kindBeginObject
 	switch {
 	case !b.shared:
 		return b.fill(i, f, to)
@@ -151,7 +149,7 @@ func (b *builder) sharedContainer(i int32, f *field, to place) any {
 	}
 	b.budget -= len(raw)
 	r := &f.rate
-	if n.kind == jsontext.KindBeginObject {
+	if n.kind == kindBeginObject {
 		r = b.rateOfMaps(i, f)
 	}
 	if !b.shouldLookUp(r, raw) {
@@ -190,7 +188,7 @@ func (b *builder) rateOfMaps(i int32, f *field) *share.Rate {
 // fill builds the map or slice of node i.
 func (b *builder) fill(i int32, f *field, to place) any {
 	switch {
-	case b.tape.nodes[i].kind == jsontext.KindBeginObject:
+	case b.tape.nodes[i].kind == kindBeginObject:
 		return b.object(i, f)
 	case b.noDefer == 0:
 		b.arenaArray(i, f, to)

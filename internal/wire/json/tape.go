@@ -60,11 +60,11 @@ func (t *tape) reset(data []byte) {
 // add appends the token that ends at end.
 func (t *tape) add(data []byte, kind jsontext.Kind, end int32) {
 	switch kind {
-	case jsontext.KindEndObject, jsontext.KindEndArray:
+	case kindEndObject, kindEndArray:
 		last := len(t.open) - 1
 		n := &t.nodes[t.open[last]]
 		n.end, n.next = end, int32(len(t.nodes))
-		if kind == jsontext.KindEndObject {
+		if kind == kindEndObject {
 			n.size /= 2
 		}
 		t.open = t.open[:last]
@@ -75,7 +75,7 @@ func (t *tape) add(data []byte, kind jsontext.Kind, end int32) {
 	}
 	self := int32(len(t.nodes))
 	t.nodes = append(t.nodes, node{start: t.tokenStart(data, kind, end), end: end, next: self + 1, kind: kind})
-	if kind == jsontext.KindBeginObject || kind == jsontext.KindBeginArray {
+	if kind == kindBeginObject || kind == kindBeginArray {
 		t.open = append(t.open, self)
 	}
 }
@@ -83,11 +83,11 @@ func (t *tape) add(data []byte, kind jsontext.Kind, end int32) {
 // tokenStart returns the start of the token that ends at end.
 func (t *tape) tokenStart(data []byte, kind jsontext.Kind, end int32) int32 {
 	switch kind {
-	case jsontext.KindBeginObject, jsontext.KindBeginArray:
+	case kindBeginObject, kindBeginArray:
 		return end - 1
-	case jsontext.KindNull, jsontext.KindTrue:
+	case kindNull, kindTrue:
 		return end - 4
-	case jsontext.KindFalse:
+	case kindFalse:
 		return end - 5
 	}
 	// Only white space and separators lie between the last token and a string or number.
@@ -95,7 +95,7 @@ func (t *tape) tokenStart(data []byte, kind jsontext.Kind, end int32) int32 {
 	if len(t.nodes) > 0 {
 		at = t.nodes[len(t.nodes)-1].end
 	}
-	if kind == jsontext.KindString {
+	if kind == kindString {
 		for data[at] != '"' {
 			at++
 		}

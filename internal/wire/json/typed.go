@@ -8,7 +8,6 @@ import (
 	"runtime/debug"
 	"sync"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"k8s.io/apimachinery/pkg/runtime"
 	kjson "sigs.k8s.io/json"
 
@@ -157,7 +156,7 @@ func (d *Typed[T]) checkExpansion(text []byte) error {
 	}
 	structs := 0
 	for _, n := range d.cut.tape.nodes {
-		if n.kind == jsontext.KindBeginObject || n.kind == jsontext.KindNull {
+		if n.kind == kindBeginObject || n.kind == kindNull {
 			structs++
 		}
 	}
@@ -218,9 +217,9 @@ func (c *cutter) trimmed(data []byte) ([]byte, error) {
 func (c *cutter) value(i int32, trim *trimNode) {
 	n := &c.tape.nodes[i]
 	switch {
-	case trim != nil && n.kind == jsontext.KindBeginObject:
+	case trim != nil && n.kind == kindBeginObject:
 		c.object(i, trim)
-	case trim != nil && n.kind == jsontext.KindBeginArray:
+	case trim != nil && n.kind == kindBeginArray:
 		c.array(i, trim)
 	default:
 		c.out = append(c.out, c.data[n.start:n.end]...)

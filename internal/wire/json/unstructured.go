@@ -15,7 +15,6 @@ import (
 	"runtime/debug"
 	"sync"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tidings/tidings/internal/redact"
@@ -124,7 +123,7 @@ func (d *Unstructured) content(data []byte) (map[string]any, error) {
 	if err := d.build.tape.parse(data); err != nil {
 		return nil, err
 	}
-	if kind := d.build.tape.nodes[0].kind; kind != jsontext.KindBeginObject {
+	if kind := d.build.tape.nodes[0].kind; kind != kindBeginObject {
 		return nil, fmt.Errorf("got %s instead of an object", kind)
 	}
 	return d.build.build(data)
