@@ -190,6 +190,7 @@ func newShared[T Object](f *Factory, key informerKey, t target, opts UnsharedOpt
 		memory = budget.New(t.budget, f.opts.Logger)
 	}
 	options := f.opts.engine(f.peers, f.cluster)
+	options.FirstFromCache = options.FirstFromCache || t.fromCache
 	options.OnError = callBoth(options.OnError, opts.OnError)
 	identity := t.identity()
 	if opts.Source != nil {

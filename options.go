@@ -40,6 +40,10 @@ type Options struct {
 	// with the current objects. It saves two seconds with servers and proxies that claim to support
 	// such a watch but do not; it is not needed for those that decline it.
 	NoWatchList bool
+	// FirstFromCache makes an informer's first list, if it is a paged one, take whatever state the server has in its
+	// cache, as client-go's does: it spares servers before 1.34 a read from etcd, but may bring a state older than what
+	// the program has seen before. Scope.FirstFromCache does so for one informer.
+	FirstFromCache bool
 	// StaleAfter is how long the server may be silent, or the store behind what the server is known
 	// to have, before an informer counts as stale; 0 means 3 minutes. A server sends a bookmark
 	// about once a minute.
@@ -150,7 +154,7 @@ func (o Options) withDefaults() Options {
 // engine returns the engine's part of the options.
 func (o Options) engine(peers *reflector.Peers, cluster func(context.Context) (string, error)) engine.Options {
 	opts := engine.Options{
-		Logger: o.Logger, OnError: o.OnError, NoMutationGuard: o.NoMutationGuard, NoWatchList: o.NoWatchList,
+		Logger: o.Logger, OnError: o.OnError, NoMutationGuard: o.NoMutationGuard, NoWatchList: o.NoWatchList, FirstFromCache: o.FirstFromCache,
 		Backoff: o.Backoff, PageSize: o.PageSize, Seed: o.Seed, Peers: peers, Audit: o.Audit,
 	}
 	if report := o.OnMutation; report != nil {

@@ -36,6 +36,9 @@ type Scope struct {
 	// MemoryBudget is a budget in bytes for this informer's objects alone, apart from the factory's; 0 means that
 	// Options.MemoryBudget applies. Users who share an informer have to agree on it.
 	MemoryBudget int64
+	// FirstFromCache is Options.FirstFromCache for this informer. Users who share an informer get what the first of
+	// them chose.
+	FirstFromCache bool
 
 	// maxObjectBytes and maxSharedBytes are the factory's limits for sources; 0 means the source's default.
 	maxObjectBytes, maxSharedBytes int
@@ -61,7 +64,8 @@ type target struct {
 	labels     labels.Selector
 	fields     fields.Selector
 	trim       Trim
-	budget     int64 // not part of the target's identity
+	budget     int64 // not part of the target's identity, and neither is fromCache
+	fromCache  bool
 }
 
 // resolve validates the scope for objects of type t.
@@ -85,6 +89,7 @@ func (s Scope) resolve(scheme *runtime.Scheme, t reflect.Type) (target, error) {
 	return target{
 		resource: resource, kind: s.Kind, namespaces: canonicalNamespaces(s.Namespaces),
 		labels: labelSelector, fields: fieldSelector, trim: Trim(sortedSet(s.Trim)), budget: s.MemoryBudget,
+		fromCache: s.FirstFromCache,
 	}, nil
 }
 

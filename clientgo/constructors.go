@@ -50,7 +50,7 @@ func newListWatchInformer(lw cache.ListerWatcher, example runtime.Object, opts c
 	if err != nil {
 		return nil, err
 	}
-	inf := &informer{metrics: newInformerMetrics(opts.Identifier, opts.InformerMetricsProvider)}
+	inf := &informer{metrics: newInformerMetrics(opts.Identifier, opts.InformerMetricsProvider), shard: shardOf(opts)}
 	what := typeDescription(example, opts.ObjectDescription)
 	native, err := tidings.NewInformer(src, tidings.InformerOptions[tidings.Object]{
 		Name: what, Options: tidings.Options{OnError: inf.handleError, Logger: klogLogger()},

@@ -27,14 +27,14 @@ import (
 // WithInformerName have no effect, as dynamicinformer has no such options. It panics as
 // NewSharedInformerFactory does.
 func NewDynamicSharedInformerFactory(config *rest.Config, defaultResync time.Duration, options ...Option) dynamicinformer.DynamicSharedInformerFactory {
-	return newResourceFactory[*unstructured.Unstructured](config, defaultResync, options)
+	return asFactory[dynamicinformer.DynamicSharedInformerFactory](newResourceFactory[*unstructured.Unstructured](config, defaultResync, options))
 }
 
 // NewMetadataSharedInformerFactory returns a factory of *metav1.PartialObjectMetadata objects. It
 // replaces metadatainformer's factory for a metadata client. It takes the same options as
 // NewDynamicSharedInformerFactory.
 func NewMetadataSharedInformerFactory(config *rest.Config, defaultResync time.Duration, options ...Option) metadatainformer.SharedInformerFactory {
-	return newResourceFactory[*metav1.PartialObjectMetadata](config, defaultResync, options)
+	return asFactory[metadatainformer.SharedInformerFactory](newResourceFactory[*metav1.PartialObjectMetadata](config, defaultResync, options))
 }
 
 // NewTypedSharedInformerFactory returns a factory of objects of the Go type T, for custom resources
@@ -48,28 +48,28 @@ func NewMetadataSharedInformerFactory(config *rest.Config, defaultResync time.Du
 // It takes the same options as NewDynamicSharedInformerFactory. T is a pointer to a struct named
 // after the kind; a list of another kind is an error.
 func NewTypedSharedInformerFactory[T tidings.Object](config *rest.Config, defaultResync time.Duration, options ...Option) dynamicinformer.DynamicSharedInformerFactory {
-	return newResourceFactory[T](config, defaultResync, options)
+	return asFactory[dynamicinformer.DynamicSharedInformerFactory](newResourceFactory[T](config, defaultResync, options))
 }
 
 // NewDynamicSharedInformerFactoryFromClient is like NewDynamicSharedInformerFactory, for a dynamic
 // client. If the client is client-go's, informers read the server themselves over its connections and
-// within its rate limit; its warning handler does not apply, and client-go's request metrics do not
-// count the requests. Any other client, such as a fake, lists, watches and decodes. Prefer a config
-// where you have one: files that an earlier run saved cannot be used with a client.
+// within its rate limit; its warning handler does not apply. Any other client, such as a fake, lists,
+// watches and decodes. Prefer a config where you have one: files that an earlier run saved cannot be
+// used with a client.
 func NewDynamicSharedInformerFactoryFromClient(client dynamic.Interface, defaultResync time.Duration, options ...Option) dynamicinformer.DynamicSharedInformerFactory {
-	return newResourceFactoryFromClient[*unstructured.Unstructured](client, defaultResync, options,
+	return asFactory[dynamicinformer.DynamicSharedInformerFactory](newResourceFactoryFromClient[*unstructured.Unstructured](client, defaultResync, options,
 		func(resource schema.GroupVersionResource, namespace string) source.ClientGo[*unstructured.UnstructuredList] {
 			return client.Resource(resource).Namespace(namespace)
-		})
+		}))
 }
 
 // NewMetadataSharedInformerFactoryFromClient is like NewMetadataSharedInformerFactory, for a metadata
 // client, with which it does what NewDynamicSharedInformerFactoryFromClient does.
 func NewMetadataSharedInformerFactoryFromClient(client metadata.Interface, defaultResync time.Duration, options ...Option) metadatainformer.SharedInformerFactory {
-	return newResourceFactoryFromClient[*metav1.PartialObjectMetadata](client, defaultResync, options,
+	return asFactory[metadatainformer.SharedInformerFactory](newResourceFactoryFromClient[*metav1.PartialObjectMetadata](client, defaultResync, options,
 		func(resource schema.GroupVersionResource, namespace string) source.ClientGo[*metav1.PartialObjectMetadataList] {
 			return client.Resource(resource).Namespace(namespace)
-		})
+		}))
 }
 
 // newResourceFactoryFromClient returns a factory of T objects from clients that return lists of
@@ -165,6 +165,7 @@ func (f *resourceFactory) newInformer(resource schema.GroupVersionResource) cach
 		panic(fmt.Errorf("clientgo: informer for %v: %w", resource, err))
 	}
 	inf.transform = f.base.opts.transform
+	setShard(inf, f.base.opts.shard)
 	return inf
 }
 

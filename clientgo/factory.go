@@ -70,6 +70,7 @@ func newHTTPFactory(config *rest.Config, client kubernetes.Interface, defaultRes
 	newSource func(*source.Client, source.Scope) (source.ListerWatcher[tidings.Object], error),
 ) *factory {
 	opts := newFactoryOptions(options)
+	opts.native.FirstFromCache = opts.native.FirstFromCache || opts.listOptions().ResourceVersion == "0"
 	f := &factory{client: client}
 	native, err := tidings.NewFactory(config, opts.native)
 	if err != nil {
@@ -81,6 +82,9 @@ func newHTTPFactory(config *rest.Config, client kubernetes.Interface, defaultRes
 	})
 	left := f.selectors
 	left.LabelSelector, left.FieldSelector = "", ""
+	if left.ResourceVersion == "0" {
+		left.ResourceVersion = "" // FirstFromCache is set
+	}
 	if left != (metav1.ListOptions{}) {
 		klog.Background().Info("Warning: of the tweaked list options only the selectors are used", "ignored", left.String())
 	}
@@ -144,7 +148,7 @@ func (f *factory) init(native *tidings.Factory, resync time.Duration, opts facto
 	tidings.SetSource(native, func(scope tidings.Scope, namespace string) (source.ListerWatcher[tidings.Object], error) {
 		return newSource(scope.Source(namespace))
 	})
-	opts.tweak(&f.selectors)
+	f.selectors = opts.listOptions()
 	f.SharedInformerFactory = informers.NewSharedInformerFactoryWithOptions(f.client, resync, opts.upstream()...)
 	return f
 }
@@ -182,6 +186,7 @@ func (f *factory) informerFor(t reflect.Type, make func(resync time.Duration) ca
 			resync = f.resync
 		}
 		inf := make(resync)
+		setShard(inf, f.opts.shard)
 		if f.opts.transform != nil {
 			if err := inf.SetTransform(f.opts.transform); err != nil {
 				klog.Background().Error(err, "The factory's transform is not used", "type", t.String())

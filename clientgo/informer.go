@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/sharding"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -34,6 +35,7 @@ type informer struct {
 	phase          phase
 	resync         resyncClock
 	transform      cache.TransformFunc
+	shard          sharding.Selector // nil for all objects
 	onWatchError   cache.WatchErrorHandlerWithContext
 	ctx            context.Context // Run's
 	registrations  []*registration
@@ -224,8 +226,9 @@ func (inf *informer) claim(ctx context.Context) ([]*registration, error) {
 // start starts the native informer. early are the handlers added before: they are not notified of
 // what was put into the store by then.
 func (inf *informer) start(ctx context.Context, early []*registration) error {
-	if inf.transform != nil {
-		if err := inf.native.SetTransform(nativeTransform(inf.transform)); err != nil {
+	ctx, transform := inf.prepared(ctx)
+	if transform != nil {
+		if err := inf.native.SetTransform(transform); err != nil {
 			return err
 		}
 	}
@@ -288,7 +291,7 @@ func (inf *informer) SetTransform(transform cache.TransformFunc) error {
 	if inf.phase != notStarted {
 		return errStarted
 	}
-	if err := inf.sharing.setTransformed(transform != nil); err != nil {
+	if err := inf.sharing.setTransformed(transform != nil || inf.shard != nil); err != nil {
 		return fmt.Errorf("%s: set transform: %w", inf.native.Name(), err)
 	}
 	inf.transform = transform
@@ -300,9 +303,9 @@ func (inf *informer) SetWatchErrorHandler(h cache.WatchErrorHandler) error {
 	return inf.SetWatchErrorHandlerWithContext(func(_ context.Context, r *cache.Reflector, err error) { h(r, err) })
 }
 
-// SetWatchErrorHandlerWithContext sets the function to call, with Run's context, when a list or
-// watch fails. The reflector passed to it only has a name and a type description. Errors are logged
-// in any case.
+// SetWatchErrorHandlerWithContext sets the function to call, with Run's context, when a list fails or a watch
+// cannot be opened. As in client-go it is not called for the end of an open watch, however that ended. The
+// reflector passed to it only has a name and a type description. Errors are logged in any case.
 func (inf *informer) SetWatchErrorHandlerWithContext(h cache.WatchErrorHandlerWithContext) error {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
@@ -323,8 +326,11 @@ func (inf *informer) handleError(err error) {
 	h, ctx := inf.onWatchError, inf.ctx
 	inf.lastWatchError = failure
 	inf.mu.Unlock()
-	if h != nil && ctx != nil { // it is nil until a view runs
-		h(ctx, inf.reflector, failure)
+	if h == nil || ctx == nil { // it is nil until a view runs
+		return
+	}
+	if err, ok := watchError(failure, inf.reflector.TypeDescription()); ok {
+		h(ctx, inf.reflector, err)
 	}
 }
 

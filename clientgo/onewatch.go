@@ -72,7 +72,7 @@ func (f *factory) newInformer(row resourceType, resync time.Duration) (*informer
 	if row.scope == namespaced {
 		scope.Namespaces, wanted.namespace = []string{f.opts.namespace}, f.opts.namespace
 	}
-	if f.native.Client() == nil || f.opts.transform != nil {
+	if f.native.Client() == nil || f.opts.transform != nil || f.opts.shard != nil {
 		return f.newOwnInformer(row, scope, resync)
 	}
 	wanted.address = f.native.Client().Address()

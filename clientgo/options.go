@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/sharding"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/informers/internalinterfaces"
 	"k8s.io/client-go/tools/cache"
@@ -25,6 +26,7 @@ type factoryOptions struct {
 	tweaked      bool                                    // whether the caller set tweak
 	resync       map[reflect.Type]time.Duration
 	transform    cache.TransformFunc
+	shard        sharding.Selector // nil for all objects
 	informerName *cache.InformerName
 	native       tidings.Options
 	watches      *sharedWatches
@@ -40,7 +42,14 @@ func newFactoryOptions(options []Option) factoryOptions {
 	if o.native.Logger == nil {
 		o.native.Logger = klogLogger()
 	}
+	o.native.NoWatchList = o.native.NoWatchList || !streams()
 	return o
+}
+
+// listOptions returns what the caller's function makes of empty list options.
+func (o factoryOptions) listOptions() (options metav1.ListOptions) {
+	o.tweak(&options)
+	return options
 }
 
 // upstream returns the options for client-go's factory, without the informer name, which only one factory can have.
@@ -64,8 +73,8 @@ func WithNamespace(namespace string) Option {
 }
 
 // WithTweakListOptions limits what the factory's informers list. A factory with a rest.Config calls
-// tweak once and uses the label and field selectors; if tweak sets other options, they are logged
-// and ignored. A factory with a client calls it for each request.
+// tweak and uses the label and field selectors; a resource version of "0" sets tidings.Options.FirstFromCache. If tweak
+// sets other options, they are logged and ignored. A factory with a client calls it for each request.
 func WithTweakListOptions(tweak internalinterfaces.TweakListOptionsFunc) Option {
 	return func(o *factoryOptions) {
 		if tweak != nil {

@@ -13,6 +13,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"github.com/tidings/tidings"
@@ -175,7 +176,18 @@ func (r *Reflector) Run(stopCh <-chan struct{}) { r.RunWithContext(wait.ContextF
 
 // RunWithContext lists and watches until ctx ends. It must not be called concurrently.
 func (r *Reflector) RunWithContext(ctx context.Context) {
-	_ = r.run(ctx, newReflectorSink(r), func(err error) { r.onWatchError(ctx, r.upstream, err) }, func() {}) // returns when ctx ends
+	_ = r.run(ctx, newReflectorSink(r), func(err error) { r.handleError(ctx, err) }, func() {}) // returns when ctx ends
+}
+
+// handleError calls the watch error handler where client-go does, and logs other errors as client-go does.
+func (r *Reflector) handleError(ctx context.Context, err error) {
+	if failure, ok := errors.AsType[*reflector.Error](err); ok {
+		if err, ok = watchError(failure, r.TypeDescription()); !ok {
+			klog.FromContext(ctx).Info("Warning: watch ended with error", "reflector", r.Name(), "type", r.TypeDescription(), "err", failure)
+			return
+		}
+	}
+	r.onWatchError(ctx, r.upstream, err)
 }
 
 // ListAndWatch is like ListAndWatchWithContext, but ends when stopCh is closed.
@@ -194,7 +206,7 @@ func (r *Reflector) ListAndWatchWithContext(ctx context.Context) error {
 	err := r.run(inner, sink, func(err error) {
 		failure, ok := errors.AsType[*reflector.Error](err)
 		if sink.hasListed() || ok && failure.Phase == reflector.WatchListing {
-			r.onWatchError(ctx, r.upstream, err)
+			r.handleError(ctx, err)
 		} else {
 			cancel(err)
 		}

@@ -23,7 +23,8 @@ func NewSharedIndexInformerFromSource(f *tidings.Factory, scope tidings.Scope, n
 		return nil, errors.New("clientgo: new informer: the source is nil")
 	}
 	inf := &informer{metrics: newInformerMetrics(options.Identifier, options.InformerMetricsProvider)}
-	inf.sharing = &sharing{all: []*informer{inf}}
+	inf.sharing, inf.shard = &sharing{all: []*informer{inf}}, shardOf(options)
+	inf.sharing.transformed = inf.shard != nil
 	native, err := tidings.UnsharedInformer(f, scope, tidings.UnsharedOptions[tidings.Object]{
 		Name: options.ObjectDescription, Source: newSource, OnError: inf.sharing.handleError,
 	})

@@ -25,6 +25,8 @@ type Error struct {
 	// Attempt counts the consecutive failures, beginning with 1, and InRow the last of these that have the same Reason.
 	// Both are 0 for skipped objects and events.
 	Attempt, InRow int
+	// Opened is set if a watch failed that the server had accepted. Otherwise a request failed.
+	Opened bool
 	// NeverReached is set if no API server has ever responded to the reflector or one of its peers.
 	NeverReached bool
 	// When is the time of the failure, and RetryAt that of the next request; RetryAt is zero for

@@ -332,6 +332,9 @@ func (r *Reflector[T]) listOptions() source.ListOptions[T] {
 		opts.ResourceVersionMatch = string(metav1.ResourceVersionMatchNotOlderThan)
 		opts.Limit = 0
 	}
+	if opts.Continue == "" && r.opts.FirstFromCache && isUnset(r.last) && !r.mostRecent && r.status.lists.Load() == 0 {
+		opts.ResourceVersion = "0"
+	}
 	if r.list.unpaged {
 		opts.Limit = 0
 	}

@@ -60,6 +60,10 @@ type Options[T object.Object] struct {
 
 	// DisableWatchList fetches every collection with paged lists.
 	DisableWatchList bool
+	// FirstFromCache makes the first list, if it is a paged one, take whatever state the server has in its cache, as
+	// client-go's does. Servers before 1.34 read the most recent state, which is listed otherwise, from etcd. The
+	// state in a cache may be older than what the program has seen before, until the watch has caught up.
+	FirstFromCache bool
 	// PageSize is the maximum number of objects in a page of a list; default 500.
 	PageSize int64
 	// WatchTimeout is the minimum time that the server is asked to keep a watch open; each watch requests a random

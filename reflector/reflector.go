@@ -96,6 +96,7 @@ type Reflector[T object.Object] struct {
 	skipped skipped[T]
 	list    list[T]      // what has been gathered in WatchListing or Listing
 	stream  *watching[T] // open in WatchListing and Watching; nil if it has yet to be opened
+	opened  bool         // whether the server accepted the last watch, which may have ended since
 	inbox   inbox[T]
 }
 

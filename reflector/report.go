@@ -81,6 +81,7 @@ func (r *Reflector[T]) reportFailure(err error, next Phase, wait time.Duration, 
 
 func (r *Reflector[T]) newError(err error, now time.Time) *Error {
 	e := &Error{Name: r.opts.Name, Resource: r.opts.Resource, Phase: r.phase, Reason: reasonFor(err, r.opts.Resource.Group), Err: err, When: now}
+	e.Opened = r.opened && (r.phase == Watching || r.phase == WatchListing)
 	e.NeverReached = !r.status.reached.Load() && !r.opts.Peers.everReached()
 	return e
 }

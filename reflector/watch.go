@@ -57,6 +57,7 @@ func (w *watching[T]) proven(now time.Time) bool { return w.gotNews || now.Sub(w
 
 // openStream opens a watch or WatchList with the given options.
 func (r *Reflector[T]) openStream(ctx context.Context, opts source.WatchOptions[T]) error {
+	r.opened = false
 	now, low := time.Now(), r.opts.WatchTimeout
 	opts.Timeout = low + time.Duration(r.retry.rand.Float64()*float64(low))
 	w := &watching[T]{watchdog: newWatchdog(ctx, r.deafness.stretch(r.opts.StallTimeout)), opened: now, since: now, timeout: opts.Timeout}
@@ -86,7 +87,7 @@ func (r *Reflector[T]) openStream(ctx context.Context, opts source.WatchOptions[
 		r.noteResponse(err)
 		return err
 	}
-	r.stream, r.bookmarkRhythm.last = w, time.Time{}
+	r.stream, r.opened, r.bookmarkRhythm.last = w, true, time.Time{}
 	r.relistRequest.interrupt.Store(&w.watchdog.cancel)
 	r.noteResponse(nil)
 	r.status.watches.Add(1)

@@ -158,7 +158,8 @@ func (timeoutError) Error() string {
 
 func (timeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
 
-// get sends a GET request and returns the response if its status is 200 OK; any other status is an error.
+// get sends a GET request and returns the response if its status is 200 OK; any other status is an error. client-go's
+// request metrics count it.
 func (c *Client) get(ctx context.Context, u url.URL, query url.Values, accept string) (*http.Response, error) {
 	u.RawQuery = query.Encode()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
@@ -169,12 +170,11 @@ func (c *Client) get(ctx context.Context, u url.URL, query url.Values, accept st
 	if c.compress {
 		acceptGzip(request)
 	}
-	response, err := c.http.Do(request)
+	response, err := c.measured(ctx, request)
 	if err != nil {
 		return nil, withCause(ctx, err)
 	}
 	c.warn(ctx, response.Header)
-	decompress(response)
 	if response.StatusCode != http.StatusOK {
 		defer response.Body.Close()
 		return nil, responseError(response)

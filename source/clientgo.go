@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/tidings/tidings/internal/codec"
+	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/internal/redact"
 	"github.com/tidings/tidings/object"
 )
@@ -107,6 +108,7 @@ func (s *clientSource[T, L]) ObjectType() reflect.Type {
 func (s *clientSource[T, L]) List(ctx context.Context, opts ListOptions[T], each func(T) error) (ListResult, error) {
 	options := metav1.ListOptions{
 		LabelSelector:        s.scope.Labels,
+		ShardSelector:        intake.ShardOf(ctx),
 		FieldSelector:        s.scope.fieldsOf(opts.Only),
 		ResourceVersion:      opts.ResourceVersion,
 		ResourceVersionMatch: metav1.ResourceVersionMatch(opts.ResourceVersionMatch),
@@ -164,6 +166,7 @@ func (s *clientSource[T, L]) Watch(ctx context.Context, opts WatchOptions[T]) (S
 	}
 	options := metav1.ListOptions{
 		LabelSelector:       s.scope.Labels,
+		ShardSelector:       intake.ShardOf(ctx),
 		FieldSelector:       s.scope.Fields,
 		ResourceVersion:     opts.ResourceVersion,
 		AllowWatchBookmarks: true,

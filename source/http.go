@@ -204,7 +204,7 @@ func (h httpInternals[T]) ListDecoded(
 		ctx, cancel = context.WithTimeoutCause(ctx, h.client.timeout, errTimeout)
 		defer cancel()
 	}
-	response, err := h.client.get(ctx, *h.base, listQuery(h.scope, opts), h.acceptList)
+	response, err := h.client.get(ctx, *h.base, listQuery(ctx, h.scope, opts), h.acceptList)
 	if err != nil {
 		return ListResult{}, err
 	}
@@ -263,7 +263,7 @@ func (h httpInternals[T]) WatchDecoded(
 ) (Stream[T], error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := h.limitStart(cancel)
-	response, err := h.client.get(ctx, *h.base, watchQuery(h.scope, opts), h.accept)
+	response, err := h.client.get(ctx, *h.base, watchQuery(ctx, h.scope, opts), h.accept)
 	if !stop() && err == nil {
 		response.Body.Close()
 		err = errTimeout

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"context"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/object"
 )
 
@@ -102,18 +104,19 @@ func checkName(o object.Object) error {
 	return nil
 }
 
-// query returns the query parameters common to lists and watches.
-func (s Scope) query() url.Values {
+// query returns the query parameters common to lists and watches with a context.
+func (s Scope) query(ctx context.Context) url.Values {
 	q := url.Values{}
+	setQuery(q, "shardSelector", intake.ShardOf(ctx))
 	setQuery(q, "labelSelector", s.Labels)
 	setQuery(q, "fieldSelector", s.Fields)
 	return q
 }
 
 // listQuery returns the query parameters of a list.
-func listQuery[T object.Object](s Scope, opts ListOptions[T]) url.Values {
+func listQuery[T object.Object](ctx context.Context, s Scope, opts ListOptions[T]) url.Values {
 	s.Fields = s.fieldsOf(opts.Only)
-	q := s.query()
+	q := s.query(ctx)
 	setQuery(q, "resourceVersion", opts.ResourceVersion)
 	setQuery(q, "resourceVersionMatch", opts.ResourceVersionMatch)
 	setQuery(q, "continue", opts.Continue)
@@ -138,8 +141,8 @@ func (s Scope) fieldsOf(key object.Key) string {
 }
 
 // watchQuery returns the query parameters of a watch.
-func watchQuery[T object.Object](s Scope, opts WatchOptions[T]) url.Values {
-	q := s.query()
+func watchQuery[T object.Object](ctx context.Context, s Scope, opts WatchOptions[T]) url.Values {
+	q := s.query(ctx)
 	q.Set("watch", "1")
 	q.Set("allowWatchBookmarks", "true")
 	setQuery(q, "resourceVersion", opts.ResourceVersion)

@@ -27,14 +27,14 @@ func TestQueries(t *testing.T) {
 		{Scope{}, list{Only: object.Key{Namespace: "a"}}, ""},
 		{scope, list{Only: object.Key{Namespace: "a", Name: "b=c"}}, "fieldSelector=spec.nodeName%3Dn%2Cmetadata.name%3Db%5C%3Dc%2Cmetadata.namespace%3Da&labelSelector=app%3Dx"},
 	} {
-		if got := listQuery(tt.scope, tt.opts).Encode(); got != tt.want {
+		if got := listQuery(t.Context(), tt.scope, tt.opts).Encode(); got != tt.want {
 			t.Errorf("%+v:\n%s, want\n%s", tt.opts, got, tt.want)
 		}
 	}
 	for timeout, want := range map[time.Duration]string{
 		0: "", 1: "&timeoutSeconds=1", time.Second: "&timeoutSeconds=1", time.Second + 1: "&timeoutSeconds=2", -time.Hour: "",
 	} {
-		if got := watchQuery(Scope{}, WatchOptions[*corev1.Pod]{Timeout: timeout}).Encode(); got != "allowWatchBookmarks=true"+want+"&watch=1" {
+		if got := watchQuery(t.Context(), Scope{}, WatchOptions[*corev1.Pod]{Timeout: timeout}).Encode(); got != "allowWatchBookmarks=true"+want+"&watch=1" {
 			t.Errorf("%v: %s", timeout, got)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/sharding"
 	"k8s.io/client-go/dynamic"
 	upstream "k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/informers"
@@ -22,6 +23,20 @@ type DynamicSharedInformerFactory = upstream.DynamicSharedInformerFactory
 
 // TweakListOptionsFunc re-exports client-go's TweakListOptionsFunc.
 type TweakListOptionsFunc = upstream.TweakListOptionsFunc
+
+// DynamicSharedInformerOption is a factory option. client-go has it from 0.38 on.
+type DynamicSharedInformerOption = clientgo.Option
+
+// WithShardSelector calls [clientgo.WithShardSelector].
+func WithShardSelector(shardSelector sharding.Selector) DynamicSharedInformerOption {
+	return clientgo.WithShardSelector(shardSelector)
+}
+
+// NewDynamicSharedInformerFactoryWithOptions returns a factory for all namespaces; see
+// [clientgo.NewDynamicSharedInformerFactoryFromClient].
+func NewDynamicSharedInformerFactoryWithOptions(client dynamic.Interface, defaultResync time.Duration, options ...DynamicSharedInformerOption) DynamicSharedInformerFactory {
+	return clientgo.NewDynamicSharedInformerFactoryFromClient(client, defaultResync, options...)
+}
 
 // NewDynamicSharedInformerFactory returns a factory for all namespaces; see
 // [clientgo.NewDynamicSharedInformerFactoryFromClient].

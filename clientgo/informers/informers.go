@@ -7,6 +7,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/sharding"
 	upstream "k8s.io/client-go/informers"
 	"k8s.io/client-go/informers/internalinterfaces"
 	"k8s.io/client-go/kubernetes"
@@ -54,6 +55,11 @@ func WithTweakListOptions(tweakListOptions internalinterfaces.TweakListOptionsFu
 
 // WithNamespace calls [clientgo.WithNamespace].
 func WithNamespace(namespace string) SharedInformerOption { return clientgo.WithNamespace(namespace) }
+
+// WithShardSelector calls [clientgo.WithShardSelector].
+func WithShardSelector(shardSelector sharding.Selector) SharedInformerOption {
+	return clientgo.WithShardSelector(shardSelector)
+}
 
 // WithTransform calls [clientgo.WithTransform].
 func WithTransform(transform cache.TransformFunc) SharedInformerOption {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/sharding"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/informers/internalinterfaces"
 	"k8s.io/client-go/metadata"
@@ -24,6 +25,11 @@ type TweakListOptionsFunc = upstream.TweakListOptionsFunc
 
 // SharedInformerOption is a factory option.
 type SharedInformerOption = clientgo.Option
+
+// WithShardSelector calls [clientgo.WithShardSelector].
+func WithShardSelector(shardSelector sharding.Selector) SharedInformerOption {
+	return clientgo.WithShardSelector(shardSelector)
+}
 
 // WithTransform calls [clientgo.WithTransform].
 func WithTransform(transform cache.TransformFunc) SharedInformerOption {

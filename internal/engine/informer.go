@@ -53,6 +53,7 @@ type Options struct {
 	OnMutation      func(Mutation) // may be nil
 	NoMutationGuard bool
 	NoWatchList     bool
+	FirstFromCache  bool
 	Backoff         reflector.Backoff
 	PageSize        int64
 	// Seed makes randomness repeatable; 0 picks random seeds.

@@ -83,7 +83,7 @@ func (inf *Informer[T]) newPart(namespace string) (*part[T], error) {
 	opts := reflector.Options[T]{
 		Name: name, Resource: inf.cfg.Resource, Source: src, Sink: intake.AsSink[T]{Holder: p},
 		Previous: p.previous, NoSharing: p.transform.isSet(), Logger: inf.cfg.Logger, OnError: p.onError,
-		DisableWatchList: inf.cfg.NoWatchList, Backoff: inf.cfg.Backoff, PageSize: inf.cfg.PageSize,
+		DisableWatchList: inf.cfg.NoWatchList, FirstFromCache: inf.cfg.FirstFromCache, Backoff: inf.cfg.Backoff, PageSize: inf.cfg.PageSize,
 		Seed: inf.partSeed(), Peers: inf.cfg.Peers,
 	}
 	if s, ok := src.(interface{ Unnumbered() bool }); ok && s.Unnumbered() {
