@@ -16,7 +16,7 @@ test-short: ## the tests that need no control plane, without the race detector
 	$(GO) test -short ./...
 	@.ci/each nested $(GO) test -short ./...
 
-compat: ## clientgo and controllerruntime with the newest client-go and controller-runtime, the rest with an older client-go, and what adding the module raises
+compat: ## clientgo and controllerruntime with the newest client-go and controller-runtime, clientgo with the next client-go, the rest with an older one, and what adding the module raises
 	@.ci/compat
 
 lint: ## gofmt, vet and staticcheck (staticcheck.conf) for every module

@@ -11,6 +11,7 @@ import (
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/features"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -27,8 +28,8 @@ import (
 // Tidings' engine. It is a cache.NewCacheFunc: set it as the NewCache field of manager.Options or
 // cluster.Options.
 //
-// It honors all options except NewInformer, which is an error: NewCache decides how informers are
-// made. If a program disables watch bookmarks, client-go decodes the objects, which costs more
+// It honors all options. Of what NewInformer returns, the options of a client-go informer are used, such as its
+// identifier and metrics provider; an informer with more than options runs as it is. If a program disables watch bookmarks, client-go decodes the objects, which costs more
 // memory and CPU. For other differences see docs/migrating.md in the Tidings repository.
 var NewCache cache.NewCacheFunc = WithOptions(tidings.Options{})
 
@@ -43,9 +44,6 @@ func WithOptions(options tidings.Options) cache.NewCacheFunc {
 }
 
 func newCache(config *rest.Config, opts cache.Options, native tidings.Options) (cache.Cache, error) {
-	if opts.NewInformer != nil {
-		return nil, errors.New("tidings: cache.Options.NewInformer is set, but it is NewCache that says how informers are made; leave one of them out")
-	}
 	opts, err := withDefaults(config, opts)
 	if err != nil {
 		return nil, fmt.Errorf("tidings: %w", err)
@@ -66,11 +64,12 @@ func newCache(config *rest.Config, opts cache.Options, native tidings.Options) (
 		native.Logger = slog.New(logr.ToSlogHandler(logger()))
 	}
 	native.Scheme = opts.Scheme
+	native.NoWatchList = native.NoWatchList || !features.FeatureGates().Enabled(features.WatchListClient)
 	factory, err := tidings.NewFactoryForClient(sender, native)
 	if err != nil {
 		return nil, err
 	}
-	made := &informers{factory: factory, base: address.Path, scheme: opts.Scheme, mapper: opts.Mapper}
+	made := &informers{factory: factory, base: address.Path, scheme: opts.Scheme, mapper: opts.Mapper, custom: opts.NewInformer}
 	opts.HTTPClient, opts.NewInformer = recording(opts.HTTPClient), made.newInformer
 	upstream, err := cache.New(config, opts)
 	if err != nil {

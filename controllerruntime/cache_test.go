@@ -12,8 +12,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -33,12 +31,6 @@ func bubble(t *testing.T, newCache cache.NewCacheFunc, test func(w *world)) {
 }
 
 func TestRefuses(t *testing.T) {
-	own := cache.Options{NewInformer: func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer {
-		return nil
-	}}
-	if _, err := tidingsruntime.NewCache(&rest.Config{}, own); err == nil || !strings.Contains(err.Error(), "NewInformer") {
-		t.Errorf("with a NewInformer: %v", err)
-	}
 	if _, err := tidingsruntime.NewCache(nil, cache.Options{}); err == nil {
 		t.Error("made a cache without a config")
 	}

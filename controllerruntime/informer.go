@@ -33,6 +33,10 @@ type informers struct {
 	writes  *controller.OwnWrites // nil unless reads wait for writes
 	// oneWatch says that all forms of a kind share a watch that can; see OneWatch.
 	oneWatch bool
+	custom   newInformerFunc // the program's cache.Options.NewInformer, may be nil
+	// metricsName and metricsProvider are those of InformerMetrics, may be nil.
+	metricsName     *toolscache.InformerName
+	metricsProvider toolscache.InformerMetricsProvider
 
 	mu     sync.Mutex
 	made   []*informer
@@ -68,7 +72,12 @@ type informerInfo struct {
 
 // newInformer is the NewInformer option of the cache.
 func (is *informers) newInformer(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
-	inf, err := is.make(lw, example, resync, indexers)
+	options := toolscache.SharedIndexInformerOptions{ResyncPeriod: resync, Indexers: indexers}
+	made, options := is.customized(lw, example, options)
+	if made != nil {
+		return made
+	}
+	inf, err := is.make(lw, example, options)
 	if err != nil {
 		return failedInformer{toolscache.NewSharedIndexInformer(lw, example, resync, indexers), fmt.Errorf("tidings: informer for %T: %w", example, err)}
 	}
@@ -86,7 +95,9 @@ type failedInformer struct {
 func (f failedInformer) SetTransform(toolscache.TransformFunc) error { return f.err }
 
 // make returns an informer for what lw would list and watch.
-func (is *informers) make(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) (*informer, error) {
+func (is *informers) make(
+	lw toolscache.ListerWatcher, example runtime.Object, options toolscache.SharedIndexInformerOptions,
+) (*informer, error) {
 	of, ok := example.(tidings.Object)
 	if !ok {
 		return nil, fmt.Errorf("it has no metadata")
@@ -109,8 +120,12 @@ func (is *informers) make(lw toolscache.ListerWatcher, example runtime.Object, r
 		among: is, removed: make(chan struct{}),
 	}
 	inf.watch = &sharedWatch{held: inf.info, noBookmarks: request.noBookmarks}
-	inf.options = toolscache.SharedIndexInformerOptions{ResyncPeriod: resync, Indexers: indexers,
-		ObjectDescription: inf.info.title()}
+	inf.options = options
+	inf.options.ObjectDescription = inf.info.title()
+	if is.metricsName != nil && !inf.options.Identifier.Reserved() {
+		inf.options.Identifier = is.metricsName.WithResource(request.scope.Resource)
+		inf.options.InformerMetricsProvider = is.metricsProvider
+	}
 	scope := tidings.Scope{
 		Resource: request.scope.Resource, Kind: request.scope.Kind.Kind, Namespaces: []string{request.scope.Namespace},
 		Labels: request.scope.Labels, Fields: request.scope.Fields,

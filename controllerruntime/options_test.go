@@ -141,7 +141,7 @@ func TestStripManagedFields(t *testing.T) {
 		w.Create(managed)
 		var failures atomic.Int32
 		failure := tidingstest.Fault{Resource: "pods", Err: apierrors.NewInternalError(errors.New("at first"))}
-		w.Inject(tidingstest.Any, failure, failure, failure) // client-go does not report the first of them
+		w.Inject(tidingstest.Any, failure, failure, failure, failure) // those that are no lists are not reported
 		c := w.make(cache.Options{
 			DefaultTransform:         cache.TransformStripManagedFields(),
 			DefaultWatchErrorHandler: func(context.Context, *toolscache.Reflector, error) { failures.Add(1) },

@@ -6,35 +6,36 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	goruntime "runtime"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/tidings/tidings/source"
 )
 
 // recordKey is a context key. Its value is a *url.URL, which gets the URL of the context's request
-// instead of the request being sent.
+// instead of the request being sent. The request's goroutine ends then.
 type recordKey struct{}
 
 // recorder is a transport that records requests with a recordKey in their context, and sends all others.
 type recorder struct{ next http.RoundTripper }
 
-// RoundTrip answers a recorded request with a watch that ends at once.
+// RoundTrip records a request and ends the goroutine, so that the client does not count the request in its metrics.
 func (r recorder) RoundTrip(request *http.Request) (*http.Response, error) {
 	record, ok := request.Context().Value(recordKey{}).(*url.URL)
 	if !ok {
 		return r.next.RoundTrip(request)
 	}
 	*record = *request.URL
-	return &http.Response{
-		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: http.NoBody, Request: request,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-	}, nil
+	goruntime.Goexit()
+	return nil, nil
 }
 
 // recording returns a copy of client that records requests with a recordKey.
@@ -52,17 +53,22 @@ func recording(client *http.Client) *http.Client {
 func requestOf(lw toolscache.ListerWatcher) (*url.URL, error) {
 	record := new(url.URL)
 	ctx := context.WithValue(context.Background(), recordKey{}, record)
-	watch, err := toolscache.ToListerWatcherWithContext(lw).WatchWithContext(ctx, metav1.ListOptions{})
-	if err != nil {
+	var w watch.Interface
+	var err error
+	var asking sync.WaitGroup
+	asking.Go(func() { // ends in the transport
+		w, err = toolscache.ToListerWatcherWithContext(lw).WatchWithContext(ctx, metav1.ListOptions{})
+	})
+	asking.Wait()
+	switch {
+	case record.Path != "":
+		return record, nil
+	case err != nil:
 		return nil, err
+	case w != nil:
+		w.Stop()
 	}
-	defer watch.Stop()
-	if record.Path == "" {
-		return nil, errors.New("the ListerWatcher sent no request")
-	}
-	for range watch.ResultChan() { // so that the watch's goroutine ends
-	}
-	return record, nil
+	return nil, errors.New("the ListerWatcher sent no request")
 }
 
 // request is what a ListerWatcher's request selects.
