@@ -91,7 +91,7 @@ func TestUnexpectedTypeInList(t *testing.T) {
 		heard := make(chan error, 1000)
 		must(t, inf.SetWatchErrorHandler(func(_ *cache.Reflector, err error) { heard <- err }))
 		run(t, inf)
-		const want = `*v1.Service: protocol: list: a/one: got a *v1.Pod where a *v1.Service is expected`
+		const want = `failed to list *v1.Service: *v1.Service: protocol: list: a/one: got a *v1.Pod where a *v1.Service is expected`
 		if err := <-heard; err.Error() != want {
 			t.Errorf("heard of %q, want %q", err, want)
 		}

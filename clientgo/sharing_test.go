@@ -254,7 +254,9 @@ func TestViewErrors(t *testing.T) {
 		for name, inf := range informers {
 			must(t, inf.SetWatchErrorHandler(func(*cache.Reflector, error) { heard[name]++ }))
 		}
-		v.Inject(tidingstest.Any, tidingstest.Fault{Err: apierrors.NewInternalError(errors.New("broken"))})
+		refusal := tidingstest.Fault{Err: apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("no"))}
+		v.Inject(tidingstest.WatchList, refusal)
+		v.Inject(tidingstest.List, refusal)
 		run(t, view)
 		stop := run(t, v.base)
 		<-view.HasSyncedChecker().Done()

@@ -20,7 +20,8 @@ func TestInformerFromSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := tidingstest.NewServer(t, tidingstest.ServerOptions{})
 		s.Create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "x"}})
-		s.Inject(tidingstest.Any, tidingstest.Fault{Err: apierrors.NewInternalError(errors.New("first"))})
+		s.Inject(tidingstest.WatchList, tidingstest.Fault{Err: apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("list"))})
+		s.Inject(tidingstest.List, tidingstest.Fault{Err: apierrors.NewInternalError(errors.New("first"))})
 		client, err := source.NewClient(s.Config())
 		if err != nil {
 			t.Fatal(err)
