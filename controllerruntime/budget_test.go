@@ -179,7 +179,8 @@ func TestWatchErrorsGoToTheirInformer(t *testing.T) {
 				w.Fatal(err)
 			}
 		}
-		w.Inject(tidingstest.Any, tidingstest.Fault{Err: apierrors.NewInternalError(errors.New("broken"))})
+		w.Inject(tidingstest.WatchList, tidingstest.Fault{Err: apierrors.NewForbidden(corev1.Resource("pods"), "", nil)})
+		w.Inject(tidingstest.List, tidingstest.Fault{Err: apierrors.NewInternalError(errors.New("broken"))})
 		w.run(c)
 		w.settle()
 		total := 0
