@@ -55,8 +55,14 @@ func (f *functionStream) Next(buf []source.Event[tidings.Object]) ([]source.Even
 
 // NextDecoded is Next for the engine.
 func (f *functionStream) NextDecoded(each func(source.Event[tidings.Object], received)) error {
-	if f.plain {
+	switch {
+	case f.plain:
 		return f.read(each)
+	case f.next >= f.handed+maxBatch:
+		return f.read(func(e source.Event[tidings.Object], of received) {
+			f.handed++
+			each(e, of)
+		})
 	}
 	var events []streamEvent
 	err := f.read(func(e source.Event[tidings.Object], of received) { events = append(events, streamEvent{e, of}) })

@@ -33,8 +33,11 @@ const (
 	// sampleSize is the size of the sample of a list and of a watch's first events, and laterSampleSize that of the
 	// pages after the first.
 	sampleSize, laterSampleSize = 32, 8
-	// sampledEvents is how many events of a watch are sampled batch by batch; of those that follow, one in sampleEvery.
-	sampledEvents, sampleEvery = 64, 64
+	// sampledEvents is how many events of a watch are sampled batch by batch; of those that follow, about one in
+	// sampleEvery.
+	sampledEvents, sampleEvery = 64, 2048
+	// maxBatch is the size of the largest batch of events.
+	maxBatch = 512
 	// checkTimeout limits how long a function may take for what it does with the answer to its request.
 	checkTimeout = 5 * time.Second
 )
