@@ -1,11 +1,14 @@
 GO ?= go
-.PHONY: build bin/tidings test test-short lint licenses compat vuln demo demo-serve up bench bench-million bench-quick bench-serve reliability soak soak-serve state-metrics upstream suites suites-quick programs mutants simulate simulate-mutants fuzz clean
+.PHONY: build bin/tidings check test test-short lint licenses compat vuln demo demo-serve up bench bench-million bench-quick bench-serve reliability soak soak-serve state-metrics upstream suites suites-quick programs mutants simulate simulate-mutants fuzz clean
 
 build: ## compile every module
 	@.ci/each all $(GO) build -o /dev/null ./...
 
 bin/tidings: ## the command line, for the current checkout
 	$(GO) build -C cmd/tidings -o ../../bin/tidings .
+
+check: ## what a change touches, in about a minute: its lint, and the short tests of what depends on it; REV is what to compare with
+	@.ci/check $(REV)
 
 test: ## all tests, end-to-end tests included, the race detector on except in most nested modules; TIDINGS_SEED=N repeats property tests with that seed
 	$(GO) test -race -timeout 30m ./...
