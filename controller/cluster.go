@@ -36,7 +36,8 @@ type foreignCache struct {
 
 const (
 	// comparedObjects is how many objects are looked up to compare clusters, and comparisonLasts is how long the result
-	// counts.
+	// counts. One that could not be found out, since the cache is empty or the server does not answer, counts only until the
+	// next look-up: the cache may be about to get objects.
 	comparedObjects = 3
 	comparisonLasts = 10 * time.Minute
 )
@@ -86,18 +87,18 @@ func (g *gate[K]) foreignCacheOf(e *expectation, caches []cacheView) cacheView {
 
 // compareClusters finds out whether the origin's server is of the cache's cluster. If it cannot, that is assumed.
 func (g *gate[K]) compareClusters(ctx context.Context, o *origin, cache cacheView) {
-	found := o.compare(ctx, cache)
+	found, lasts := o.compare(ctx, cache)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	defer g.ended(o)
 	if g.foreign == nil {
 		g.foreign = make(map[foreignCache]*relation)
 	}
-	g.foreign[o.foreign(cache)] = &relation{found, time.Now().Add(comparisonLasts)}
+	g.foreign[o.foreign(cache)] = &relation{found, time.Now().Add(lasts)}
 }
 
-// compare looks up some of the cache's objects.
-func (o *origin) compare(ctx context.Context, cache cacheView) cluster {
+// compare looks up some of the cache's objects, and returns how long the result counts.
+func (o *origin) compare(ctx context.Context, cache cacheView) (found cluster, lasts time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	compared := 0
@@ -105,17 +106,20 @@ func (o *origin) compare(ctx context.Context, cache cacheView) cluster {
 		key := object.KeyOf(held)
 		var about finding
 		a, err := o.ask(ctx, o.request.Path(key.Namespace, key.Name), nil, "PartialObjectMetadata", &about)
-		if err != nil || a.Object.UID == held.GetUID() {
-			return sameCluster
+		switch {
+		case err != nil:
+			return sameCluster, lookupEvery
+		case a.Object.UID == held.GetUID():
+			return sameCluster, comparisonLasts
 		}
 		if compared++; compared == comparedObjects {
 			break
 		}
 	}
 	if compared == 0 {
-		return sameCluster
+		return sameCluster, lookupEvery
 	}
-	return otherCluster
+	return otherCluster, comparisonLasts
 }
 
 // forget forgets what is known of a cache that has been removed.

@@ -63,7 +63,7 @@ func (g *gate[K]) takeLost(key K, caches []cacheView) (lost bool) {
 	g.keepCreated(key, func(e *expectation) bool {
 		switch g.verdict(e, caches) {
 		case past:
-			lost = lost || e.isMissed(caches)
+			lost = lost || g.isMissed(e, caches)
 		case behind, unclear:
 			return true
 		}
@@ -72,12 +72,14 @@ func (g *gate[K]) takeLost(key K, caches []cacheView) (lost bool) {
 	return lost
 }
 
-// isMissed reports whether a cache that covers the object does not hold it.
-func (e *expectation) isMissed(caches []cacheView) bool {
+// isMissed reports whether a cache of the write's cluster covers the object and does not hold it.
+func (g *gate[K]) isMissed(e *expectation, caches []cacheView) bool {
 	if e.in != nil {
 		return e.isMissedBy(e.in)
 	}
-	return slices.ContainsFunc(caches, func(cache cacheView) bool { return cache.tracks(e.resource) && e.isMissedBy(cache) })
+	return slices.ContainsFunc(caches, func(cache cacheView) bool {
+		return cache.tracks(e.resource) && g.relationOf(e, cache) == sameCluster && e.isMissedBy(cache)
+	})
 }
 
 func (e *expectation) isMissedBy(cache cacheView) bool {

@@ -155,6 +155,30 @@ func TestTwoClusters(t *testing.T) {
 	})
 }
 
+// TestCreatedElsewhere: what was created in another cluster is not taken for something that was deleted before a cache has
+// seen it.
+func TestCreatedElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		other := tidingstest.NewServer(t, tidingstest.ServerOptions{})
+		for range 50 { // so that its uids are not those of the first server
+			cm := lateConfigMap("x")
+			other.Create(cm)
+			other.Delete(cm)
+		}
+		w := newLateWorld(t, tidings.Scope{}, []tidings.Object{lateConfigMap("a")}, func(ctx context.Context, w *mapWorld) {
+			config := other.Config()
+			config.Host = "http://other.test"
+			config.Wrap(controller.TrackWrites)
+			_, _ = kubernetes.NewForConfigOrDie(config).CoreV1().ConfigMaps("default").Create(ctx, lateConfigMap("there"), metav1.CreateOptions{})
+		})
+		w.controller.Enqueue(lateKey)
+		<-w.reconciles
+		if time.Sleep(time.Minute); len(w.reconciles) > 0 {
+			t.Error("the key comes back for an object that the cache never shows")
+		}
+	})
+}
+
 // TestDeletedBeforeSeen: what a reconcile has created is deleted before a cache has seen it, and so is the history of
 // that. No event ever tells of it, and the key comes back all the same.
 func TestDeletedBeforeSeen(t *testing.T) {
