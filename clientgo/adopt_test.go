@@ -3,6 +3,7 @@ package clientgo_test
 import (
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -79,11 +80,11 @@ func TestInformerForStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := shopServer(t, tidingstest.ServerOptions{})
 		config := configOf(server, "mine")
-		handled := 0
+		var handled atomic.Int64
 		for what, newFunc := range map[string]func(kubernetes.Interface, time.Duration) kcache.SharedIndexInformer{
 			"with a handler": func(client kubernetes.Interface, resync time.Duration) kcache.SharedIndexInformer {
 				inf := ownPods(client, resync)
-				_, err := inf.AddEventHandler(kcache.ResourceEventHandlerFuncs{AddFunc: func(any) { handled++ }})
+				_, err := inf.AddEventHandler(kcache.ResourceEventHandlerFuncs{AddFunc: func(any) { handled.Add(1) }})
 				must(t, err)
 				return inf
 			},
@@ -101,8 +102,8 @@ func TestInformerForStays(t *testing.T) {
 				t.Errorf("%s: %d pods", what, n)
 			}
 		}
-		if handled != 2 {
-			t.Errorf("the function's handler had %d calls", handled)
+		if n := handled.Load(); n != 2 {
+			t.Errorf("the function's handler had %d calls", n)
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,7 +37,8 @@ func TestViewsAreWatchesOfTheirOwn(t *testing.T) {
 			s := newViewSchedule(t, rand.New(rand.NewPCG(seed, uint64(i))))
 			s.run()
 			for _, p := range s.pairs {
-				for _, e := range p.view.events {
+				heard, _ := p.view.heard()
+				for _, e := range heard {
 					events[e.what]++
 				}
 			}
@@ -95,10 +97,19 @@ type notice struct{ what, key, version, outcome string }
 
 // listener records what a handler is told, and checks that it makes sense.
 type listener struct {
-	t      *testing.T
-	name   string
+	t    *testing.T
+	name string
+
+	mu     sync.Mutex // a handler's goroutine notes while the test looks on
 	events []notice
 	held   map[string]string // versions by key
+}
+
+// heard returns what the handler was notified of, and the versions by key that it knows.
+func (l *listener) heard() ([]notice, map[string]string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.events), maps.Clone(l.held)
 }
 
 func newListener(t *testing.T, name string) *listener {
@@ -108,6 +119,8 @@ func newListener(t *testing.T, name string) *listener {
 func (l *listener) note(what string, old, obj any) {
 	m := obj.(metav1.Object)
 	key := m.GetNamespace() + "/" + m.GetName()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	before, known := l.held[key]
 	if known == (what == "add") {
 		l.t.Errorf("%s: %s of %s, which is known: %t", l.name, what, key, known)
@@ -335,14 +348,15 @@ func (s *viewSchedule) checkModel() {
 		s.Errorf("the indexes have %d objects, want twice %d", byIndex, len(shown))
 	}
 	for _, p := range s.pairs {
-		got := slices.Clone(p.view.events)
+		got, _ := p.view.heard()
+		brought, _ := p.base.heard()
 		for i := range got {
 			if got[i].what == "delete" {
 				got[i].version, got[i].outcome = "", ""
 			}
 		}
-		if want := expected(p.base.events); !slices.Equal(got, want) {
-			s.Errorf("the watch brought %v\nthe handler heard %v\nwant %v", p.base.events, got, want)
+		if want := expected(brought); !slices.Equal(got, want) {
+			s.Errorf("the watch brought %v\nthe handler heard %v\nwant %v", brought, got, want)
 		}
 	}
 }
@@ -355,20 +369,23 @@ func (s *viewSchedule) checkOwn() {
 		if diff := cmp.Diff(own, view, cmpopts.IgnoreTypes(metav1.TypeMeta{})); diff != "" {
 			s.Errorf("%s: a view differs from its own watch: %s", what, diff)
 		}
-		heard := s.listeners[what]
-		if want := versionsOf(own); !maps.Equal(heard[0].held, want) || !maps.Equal(heard[1].held, want) {
-			s.Errorf("%s: the handlers know %v and %v, want %v", what, heard[0].held, heard[1].held, want)
+		_, ofView := s.listeners[what][0].heard()
+		_, ofOwn := s.listeners[what][1].heard()
+		if want := versionsOf(own); !maps.Equal(ofView, want) || !maps.Equal(ofOwn, want) {
+			s.Errorf("%s: the handlers know %v and %v, want %v", what, ofView, ofOwn, want)
 		}
 	}
 	want := map[string]string{}
-	for key, version := range s.pairs[0].view.held {
+	_, known := s.pairs[0].view.heard()
+	for key, version := range known {
 		if obj, _, _ := s.base.GetStore().GetByKey(key); outcomeOf(obj) == converted {
 			want[key] = version
 		}
 	}
+	_, some := s.some.heard()
 	for key, version := range want {
-		if s.some.held[key] != version {
-			s.Errorf("the handler with a filter knows %v, want %v", s.some.held, want)
+		if some[key] != version {
+			s.Errorf("the handler with a filter knows %v, want %v", some, want)
 		}
 	}
 }

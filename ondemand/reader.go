@@ -81,7 +81,12 @@ func (r *Reader[T]) Read(ctx context.Context, m *metav1.PartialObjectMetadata) (
 		return b.open(r.codec)
 	}
 	for asked := false; ; asked = true {
-		b, joined, err := r.flights.join(ctx, key, func(ctx context.Context) (*body[T], error) { return r.fetch(ctx, m) })
+		b, joined, err := r.flights.join(ctx, key, func(ctx context.Context) (*body[T], error) {
+			if b := r.held.get(key, m, r.metadata); b != nil {
+				return b, nil // another request ended between the look and this one
+			}
+			return r.fetch(ctx, m)
+		})
 		absent, isAbsent := errors.AsType[*absentError](err)
 		sentAfterCall := asked || !joined
 		switch {

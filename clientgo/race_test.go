@@ -1,0 +1,5 @@
+//go:build race
+
+package clientgo_test
+
+func init() { raceEnabled = true }
