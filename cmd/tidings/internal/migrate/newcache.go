@@ -13,10 +13,6 @@ func (f *file) newCaches() bool {
 	if len(uses) == 0 {
 		return false
 	}
-	if at := f.newInformer(f.syntax); at.IsValid() {
-		f.note(at, "NewInformer is set, and is an error with %s.NewCache: remove it, and replace cache.New", runtimeName)
-		return false
-	}
 	for _, use := range uses {
 		text := f.runtimeName() + ".NewCache"
 		f.edits = append(f.edits, edit{from: use.Pos(), to: use.End(), text: text, about: cachePackage})

@@ -60,25 +60,10 @@ func (f *file) managerOptions(lit *ast.CompositeLit) bool {
 			return false
 		}
 	}
-	if at := f.newInformer(lit); at.IsValid() {
-		f.note(at, "NewInformer is set, which is an error together with NewCache: remove it, and set NewCache to %s.NewCache", runtimeName)
-		return false
-	}
 	f.edits = append(f.edits, f.insertField(lit))
 	f.requires = append(f.requires, oursRuntime)
 	f.gain(lit.Pos(), "the manager's cache", gainsKind)
 	return true
-}
-
-// newInformer returns where NewInformer of a cache's options is set below a node, if it is.
-func (f *file) newInformer(below ast.Node) (at token.Pos) {
-	ast.Inspect(below, func(n ast.Node) bool {
-		if id, ok := n.(*ast.Ident); ok && isObject(f.pkg.TypesInfo.Uses[id], cachePackage, "NewInformer") {
-			at = id.Pos()
-		}
-		return !at.IsValid()
-	})
-	return at
 }
 
 // assignedCache notes assignments that replace the NewCache of a literal.
