@@ -359,18 +359,18 @@ var meaningful = []string{"Content-Type", "Content-Encoding", "Vary", "Cache-Con
 	"Warning", "Www-Authenticate", "Upgrade", "X-Content-Type-Options"}
 
 // differenceFrom says in what two replies differ; "" if they do not.
-func (a *reply) differenceFrom(b *reply) string {
+func (r *reply) differenceFrom(other *reply) string {
 	switch {
-	case a.code != b.code:
+	case r.code != other.code:
 		return "codes"
-	case !maps.EqualFunc(a.header, b.header, slices.Equal):
+	case !maps.EqualFunc(r.header, other.header, slices.Equal):
 		return "headers"
-	case a.body != b.body:
+	case r.body != other.body:
 		i := 0
-		for i < min(len(a.body), len(b.body)) && a.body[i] == b.body[i] {
+		for i < min(len(r.body), len(other.body)) && r.body[i] == other.body[i] {
 			i++
 		}
-		return fmt.Sprintf("bodies, from byte %d: %.300q and %.300q", i, a.body[max(0, i-100):], b.body[max(0, i-100):])
+		return fmt.Sprintf("bodies, from byte %d: %.300q and %.300q", i, r.body[max(0, i-100):], other.body[max(0, i-100):])
 	}
 	return ""
 }

@@ -31,7 +31,7 @@ func (p *part[T]) resumeFromFile(ctx context.Context) (held intake.Contents, err
 		return held, nil
 	}
 	l, err := p.inf.files.Load(ctx, pf)
-	defer l.Close()
+	defer l.Close() //lint:ignore SA5001 a load that has failed gives back what it read, too
 	if _, momentary := errors.AsType[saved.MomentaryError](err); momentary {
 		return held, err
 	}
