@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -377,9 +378,9 @@ func TestLookUpsEndWithTheWait(t *testing.T) {
 			t.Fatal(err)
 		}
 		running(t, c)
-		times := 0
+		var times atomic.Int64
 		down := roundTripper(func(*http.Request) (*http.Response, error) {
-			times++
+			times.Add(1)
 			return nil, errBroken
 		})
 		e := expected(cache, present, "b", 1)
@@ -387,8 +388,8 @@ func TestLookUpsEndWithTheWait(t *testing.T) {
 		c.gate.add(key("a"), e)
 		c.Enqueue(key("a"))
 		time.Sleep(time.Minute)
-		if times < 6 || times > 8 { // one a second from the fifth on, until the twelfth
-			t.Errorf("looked up %d times", times)
+		if n := times.Load(); n < 6 || n > 8 { // one a second from the fifth on, until the twelfth
+			t.Errorf("looked up %d times", n)
 		}
 		if st := c.Stats(); st.GateTimeouts != 1 {
 			t.Errorf("%+v", st)
