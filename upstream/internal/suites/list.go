@@ -4,7 +4,7 @@ package suites
 const (
 	migrating = "migrating.md"
 
-	handlerPanics  = "a handler panics | the process ends | recovered and logged; the next call follows"
+	handlerPanics  = "a handler panics | the process ends | recovered, logged and reported to `tidings.Options.OnError`; the next call follows"
 	identityIsKept = "a transform changes name, namespace, uid or resource version | kept | reverted, and logged"
 	newestList     = "the first list of an informer or reflector | any state that the server has in its cache, in one piece (`resourceVersion=0`) | the newest state, in pages"
 	listAndWatch   = "`ListAndWatch` of a reflector | returns when its watch ends | runs until its context ends"
