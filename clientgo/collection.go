@@ -35,7 +35,7 @@ func NewListWatchFromClient(getter cache.Getter, resource, namespace string, sel
 //
 // If the getter is a *rest.RESTClient, an informer of a built-in type that this package makes over the
 // ListWatch reads the server itself, which saves decoding objects twice. Its requests are those that
-// the ListWatch would send, over the client's connections and within its rate limit. The client's
+// the ListWatch would send, over the client's connections and, if they are lists, within its rate limit. The client's
 // warning handler is not accessible and does not apply. A ListWatch whose ListWithContextFunc or
 // WatchFuncWithContext has been replaced before the informer is made is called instead.
 func NewFilteredListWatchFromClient(getter cache.Getter, resource, namespace string, modify func(*metav1.ListOptions)) *cache.ListWatch {

@@ -264,7 +264,7 @@ func (l *countingLimiter) Wait(ctx context.Context) error {
 	return l.RateLimiter.Wait(ctx)
 }
 
-// TestCollectionLimits: the client's credentials, rate limit, and client-go's feature gate apply.
+// TestCollectionLimits: the client's credentials, its rate limit for lists, and client-go's feature gate apply.
 func TestCollectionLimits(t *testing.T) {
 	featurestesting.SetFeatureDuringTest(t, features.WatchListClient, false)
 	synctest.Test(t, func(t *testing.T) {
@@ -277,7 +277,7 @@ func TestCollectionLimits(t *testing.T) {
 		run(t, inf)
 		synctest.Wait()
 		lists, watches, streams := server.Requests(tidingstest.List), server.Count(tidingstest.Watch), server.Count(tidingstest.WatchList)
-		if len(lists) != 1 || throughClient(lists[0]) || watches != 1 || streams != 0 || limiter.admitted.Load() != 2 {
+		if len(lists) != 1 || throughClient(lists[0]) || watches != 1 || streams != 0 || limiter.admitted.Load() != 1 {
 			t.Errorf("%d lists, %d watches, %d streams, %d admitted", len(lists), watches, streams, limiter.admitted.Load())
 		}
 		if n := len(inf.GetStore().List()); n != 6 {

@@ -15,7 +15,8 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// collectionSource reads a collection within the rate limit of its client.
+// collectionSource reads a collection. Lists are within the rate limit of its client; as in client-go, watches need not
+// wait for that.
 type collectionSource struct {
 	*source.HTTP[tidings.Object]
 	intake.Internals                         // collectionInternals, in place of HTTP's
@@ -41,11 +42,11 @@ func (s *collectionSource) List(
 	})
 }
 
-// Watch waits for the rate limiter, and watches. It streams initial objects only if client-go's feature gate allows it.
+// Watch watches. It streams initial objects only if client-go's feature gate allows it.
 func (s *collectionSource) Watch(
 	ctx context.Context, opts source.WatchOptions[tidings.Object],
 ) (source.Stream[tidings.Object], error) {
-	if err := s.admitWatch(ctx, opts); err != nil {
+	if err := mayStream(opts); err != nil {
 		return nil, err
 	}
 	stream, err := s.HTTP.Watch(ctx, opts)
@@ -101,7 +102,7 @@ func (c collectionInternals) ListDecoded(
 func (c collectionInternals) WatchDecoded(
 	ctx context.Context, opts source.WatchOptions[tidings.Object], by intake.Decoder[tidings.Object],
 ) (source.Stream[tidings.Object], error) {
-	if err := c.source.admitWatch(ctx, opts); err != nil {
+	if err := mayStream(opts); err != nil {
 		return nil, err
 	}
 	return c.httpInternals.WatchDecoded(ctx, opts, by)
@@ -127,15 +128,16 @@ func clearMetadataKind(obj tidings.Object) {
 	}
 }
 
-// admitWatch waits until a watch may be requested.
-func (s *collectionSource) admitWatch(ctx context.Context, opts source.WatchOptions[tidings.Object]) error {
+// mayStream returns an error for a watch that client-go's feature gate does not allow.
+func mayStream(opts source.WatchOptions[tidings.Object]) error {
 	if opts.SendInitialEvents && !streams() {
 		return fmt.Errorf("watch: initial events: the feature gate %s is off: %w",
 			features.WatchListClient, errors.ErrUnsupported)
 	}
-	return s.admit(ctx)
+	return nil
 }
 
+// admit waits until a list may be requested.
 func (s *collectionSource) admit(ctx context.Context) error {
 	if s.limiter == nil {
 		return nil

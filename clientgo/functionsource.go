@@ -307,6 +307,7 @@ func (s *functionSource) newNative(of target) (*collectionSource, error) {
 	if err != nil {
 		return nil, err
 	}
+	intake.InternalsOf(client).(interface{ Uncounted() }).Uncounted()
 	scope := s.scope
 	scope.Resource, scope.Namespace = of.resource, of.namespace
 	if u, ok := s.example.(*unstructured.Unstructured); ok {

@@ -30,6 +30,8 @@ type Client struct {
 	compress bool
 	// warnings handles the warnings of the server; nil stands for client-go's default handler.
 	warnings rest.WarningHandlerWithContext
+	// uncounted is set if client-go's request metrics do not count the requests.
+	uncounted bool
 }
 
 // NewClient returns a client for config. Authentication, TLS, exec plugins, proxies, impersonation, warnings, and

@@ -73,5 +73,9 @@ func rawFormat(h *HTTP[*codec.Raw], protobuf bool) *format[*codec.Raw] {
 	}
 }
 
+// Uncounted makes client-go's request metrics ignore the requests, because those of another client are read that it
+// counts. It must be called before the first request.
+func (c clientInternals) Uncounted() { c.uncounted = true }
+
 // Base returns the base URL of the API server. It must not be modified.
 func (c clientInternals) Base() *url.URL { return c.base }
