@@ -62,7 +62,7 @@ type PartStatus struct {
 	Age time.Duration
 	// Reflector says what the list and watch is doing.
 	Reflector reflector.Status
-	// Source counts bytes and objects read; zero for sources that do not count.
+	// Source counts bytes and objects read, and says why there are none; zero for sources that do not count.
 	Source source.Stats
 	// File is the state of the file in which the objects are saved; see Options.Files.Dir.
 	File FileStatus

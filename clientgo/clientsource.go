@@ -28,6 +28,11 @@ func newClientSource(client tweakedClient, example tidings.Object) (source.Liste
 // ObjectType returns the type of the objects, which the engine needs to fold them.
 func (s clientSource) ObjectType() reflect.Type { return reflect.TypeOf(s.example) }
 
+// Stats says that the client decodes the objects.
+func (s clientSource) Stats() source.Stats {
+	return source.Stats{FromFunctions: "the client is not one of client-go's own, whose requests are known"}
+}
+
 // tweakedClient is a client that applies a factory's list options.
 type tweakedClient struct {
 	client     anyClient

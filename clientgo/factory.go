@@ -34,7 +34,8 @@ type factory struct {
 	resync    time.Duration
 	opts      factoryOptions
 	selectors metav1.ListOptions
-	probing   *probingFactory // for types that the table lacks; nil unless it is known how to reach the server
+	probing   *probingFactory         // for types that the table lacks; nil unless it is known how to reach the server
+	upstream  map[reflect.Type]string // why informers run on client-go's engine
 
 	starter[reflect.Type]
 }
@@ -164,11 +165,38 @@ func (f *factory) InformerFor(obj runtime.Object, newFunc internalinterfaces.New
 	return f.informerFor(reflect.TypeOf(obj), func(resync time.Duration) cache.SharedIndexInformer {
 		inf := newFunc(f.client, resync)
 		if !isOurs(inf) {
-			klog.Background().Info("Warning: the informer runs on client-go's engine, because a function of the caller's made it over a client that is not client-go's",
-				"type", fmt.Sprintf("%T", obj))
+			f.leave(obj, "a function made it over a client that is not client-go's own")
 		}
 		return inf
 	})
+}
+
+// leave records that the informer for obj's type runs on client-go's engine. The lock is held.
+func (f *factory) leave(obj runtime.Object, why string) {
+	klog.Background().Info("Warning: the informer runs on client-go's engine", "type", fmt.Sprintf("%T", obj), "why", why)
+	if f.upstream == nil {
+		f.upstream = map[reflect.Type]string{}
+	}
+	f.upstream[reflect.TypeOf(obj)] = why
+}
+
+// OnUpstreamEngine returns the types whose informers of a factory of this package, other than a dynamic or a metadata
+// one, run on client-go's engine, because a function of the program made them in a way that left no choice, and why.
+// They are not in the status and metrics of the native factory.
+func OnUpstreamEngine(factory interface{ Shutdown() }) map[reflect.Type]string {
+	of, ok := factory.(interface {
+		onUpstreamEngine() map[reflect.Type]string
+	})
+	if !ok {
+		return nil
+	}
+	return of.onUpstreamEngine()
+}
+
+func (f *factory) onUpstreamEngine() map[reflect.Type]string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return maps.Clone(f.upstream)
 }
 
 // isOurs reports whether an informer runs on our engine. It checks the controller, because wrappers

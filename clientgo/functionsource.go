@@ -6,17 +6,13 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -36,17 +32,12 @@ type functionSource struct {
 	scope            source.Scope                         // of sources that read the server, without what the functions choose
 	plain            source.ListerWatcher[tidings.Object] // what the functions return
 	unlike           atomic.Pointer[string]               // why the functions are not read through any longer
+	unread           atomic.Pointer[string]               // why the last call was not read through; nil if it was
 	private          bool                                 // the objects are not shared with others
 
 	mu           sync.Mutex
 	natives      map[target]*collectionSource
 	onStrayWrite func(field string)
-}
-
-// target is what a request of a function is for.
-type target struct {
-	resource  schema.GroupVersionResource
-	namespace string
 }
 
 // newFunctionSource returns a source over lw's functions. Its objects have the example's type.
@@ -117,6 +108,34 @@ func (s *functionSource) reads() bool {
 	return anyWrapped.Load() && s.unlike.Load() == nil && !s.lw.unstreamed
 }
 
+// Stats adds the counters of the sources that read the server, and says why there are none.
+func (s *functionSource) Stats() (sum source.Stats) {
+	s.mu.Lock()
+	for _, native := range s.natives {
+		of := native.Stats()
+		sum.Bytes, sum.Objects = sum.Bytes+of.Bytes, sum.Objects+of.Objects
+		sum.Reused, sum.Corrupted = sum.Reused+of.Reused, sum.Corrupted+of.Corrupted
+	}
+	s.mu.Unlock()
+	switch why, unread := s.unlike.Load(), s.unread.Load(); {
+	case why != nil:
+		sum.FromFunctions = *why
+	case s.lw.unstreamed:
+		sum.FromFunctions = "the functions have a fake client"
+	case !anyWrapped.Load():
+		sum.FromFunctions = notWrapped
+	case unread != nil:
+		sum.FromFunctions = *unread
+	}
+	return sum
+}
+
+// Reasons why calls are not read through.
+var (
+	notWrapped = "the functions send no request through a client of a config that clientgo.Wrap returned"
+	notKnown   = "the functions request something else than a collection of objects of the informer's type"
+)
+
 // distrust makes the source use what the functions return from now on.
 func (s *functionSource) distrust(why error) {
 	text := why.Error()
@@ -137,16 +156,23 @@ func (s functionInternals) ListDecoded(
 		return s.lw.ListWithContext(ctx, listOptions(opts))
 	})
 	defer c.end(nil)
+	unread := &notWrapped
 	for {
 		a := c.next(ctx)
 		if a == nil {
+			if c.succeeded() {
+				s.unread.Store(unread)
+			}
 			return s.listPlainly(context.WithValue(ctx, pendingKey{}, c), opts, each)
 		}
 		native := s.nativeFor(a.request, false)
 		if native == nil {
+			unread = &notKnown
 			a.answer(answer{pass: true})
 			continue
 		}
+		unread = nil
+		s.unread.Store(nil)
 		result, err := s.listThrough(ctx, native, a, c, opts, by, each)
 		switch {
 		case errors.Is(err, errPassed):
@@ -222,17 +248,24 @@ func (s functionInternals) WatchDecoded(
 	c := startCall(ctx, func(ctx context.Context) (watch.Interface, error) {
 		return s.lw.WatchWithContext(ctx, watchOptions(opts))
 	})
+	unread := &notWrapped
 	for {
 		a := c.next(ctx)
 		if a == nil {
+			if c.succeeded() {
+				s.unread.Store(unread)
+			}
 			c.end(nil)
 			return s.plain.Watch(context.WithValue(ctx, pendingKey{}, c), opts)
 		}
 		native := s.nativeFor(a.request, true)
 		if native == nil {
+			unread = &notKnown
 			a.answer(answer{pass: true})
 			continue
 		}
+		unread = nil
+		s.unread.Store(nil)
 		stream, err := s.watchThrough(ctx, native, a, c, opts, by)
 		switch {
 		case err == nil:
@@ -318,81 +351,4 @@ func (s *functionSource) newNative(of target) (*collectionSource, error) {
 		return nil, err
 	}
 	return newCollectionSource(src, nil), nil
-}
-
-// targetOf returns what a request lists or watches. Its path may begin with that of a proxy.
-func targetOf(request *http.Request, watches bool) (target, error) {
-	query := request.URL.Query()
-	if request.Method != http.MethodGet || (query.Get("watch") == "true" || query.Get("watch") == "1") != watches {
-		return target{}, errors.New("another kind of request")
-	}
-	segments := strings.Split(request.URL.Path, "/")
-	for i, segment := range segments {
-		if segment != "api" && segment != "apis" {
-			continue
-		}
-		if of, err := parsePath(strings.Join(segments[i:], "/")); err == nil {
-			return of, nil
-		}
-	}
-	return target{}, errors.New("not a request for a collection")
-}
-
-// parsePath parses the path of a collection, such as /apis/example.com/v1/namespaces/shop/widgets.
-func parsePath(address string) (of target, err error) {
-	path := strings.Split(strings.Trim(address, "/"), "/")
-	switch {
-	case len(path) >= 3 && path[0] == "api":
-		of.resource, path = schema.GroupVersionResource{Version: path[1]}, path[2:]
-	case len(path) >= 4 && path[0] == "apis":
-		of.resource, path = schema.GroupVersionResource{Group: path[1], Version: path[2]}, path[3:]
-	default:
-		return of, fmt.Errorf("its request is not for a collection: %s", address)
-	}
-	switch {
-	case len(path) == 1:
-		of.resource.Resource = path[0]
-	case len(path) == 3 && path[0] == "namespaces":
-		of.resource.Resource, of.namespace = path[2], path[1]
-	default:
-		return of, fmt.Errorf("its request is not for a collection: %s", address)
-	}
-	return of, nil
-}
-
-// asksFor reports whether a request is for objects in the form of the example.
-func asksFor(request *http.Request, example tidings.Object) bool {
-	accept := strings.Join(request.Header.Values("Accept"), ",")
-	_, partial := example.(*metav1.PartialObjectMetadata)
-	return strings.Contains(accept, "as=") == partial && strings.Contains(accept, "as=PartialObjectMetadata") == partial
-}
-
-// listOptions returns the options with which a list function is called.
-func listOptions(opts source.ListOptions[tidings.Object]) metav1.ListOptions {
-	only := fields.Set{}
-	if opts.Only.Name != "" {
-		only["metadata.name"] = opts.Only.Name
-		if opts.Only.Namespace != "" {
-			only["metadata.namespace"] = opts.Only.Namespace
-		}
-	}
-	return metav1.ListOptions{
-		FieldSelector: only.String(), ResourceVersion: opts.ResourceVersion,
-		ResourceVersionMatch: metav1.ResourceVersionMatch(opts.ResourceVersionMatch),
-		Continue:             opts.Continue, Limit: opts.Limit,
-	}
-}
-
-// watchOptions returns the options with which a watch function is called.
-func watchOptions(opts source.WatchOptions[tidings.Object]) metav1.ListOptions {
-	options := metav1.ListOptions{ResourceVersion: opts.ResourceVersion, AllowWatchBookmarks: true}
-	if opts.SendInitialEvents {
-		options.SendInitialEvents = &opts.SendInitialEvents
-		options.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
-	}
-	if opts.Timeout > 0 {
-		seconds := int64((opts.Timeout + time.Second - 1) / time.Second)
-		options.TimeoutSeconds = &seconds
-	}
-	return options
 }

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
 
 	"github.com/tidings/tidings"
 	"github.com/tidings/tidings/source"
@@ -95,7 +94,7 @@ func (f *GroupFactory[F, C]) newInformer(obj runtime.Object, newFunc F, resync t
 	}
 	inf, err := f.base.adopt(made, obj, resync)
 	if err != nil {
-		klog.Background().Info("Warning: the informer runs on client-go's engine", "type", fmt.Sprintf("%T", obj), "why", err)
+		f.base.leave(obj, err.Error())
 		return made, nil
 	}
 	return inf, nil
@@ -118,6 +117,10 @@ func (f *GroupFactory[F, C]) InformerName() *cache.InformerName {
 
 // Native returns the Tidings factory behind this one, for its status and metrics; see the function Native.
 func (f *GroupFactory[F, C]) Native() *tidings.Factory { return f.base.native }
+
+func (f *GroupFactory[F, C]) onUpstreamEngine() map[reflect.Type]string {
+	return f.base.onUpstreamEngine()
+}
 
 // Start starts the informers that have not been started. It does not wait.
 func (f *GroupFactory[F, C]) Start(stopCh <-chan struct{}) { f.base.Start(stopCh) }

@@ -234,6 +234,16 @@ func (c *call[R]) next(ctx context.Context) *arrival {
 	return nil
 }
 
+// succeeded reports whether the function has returned a result.
+func (c *call[R]) succeeded() bool {
+	select {
+	case <-c.done:
+		return c.err == nil && c.panicked == nil
+	default:
+		return false
+	}
+}
+
 // wait waits for the function to return, and returns or panics with what it did.
 func (c *call[R]) wait() (R, error) {
 	<-c.done

@@ -75,6 +75,8 @@ var (
 	auditDifferences = counter("tidings_informer_audit_differences_total", "Objects that differed from the server in audits.", informerLabels("namespace")...)
 	bytes            = counter("tidings_informer_bytes_total", "Bytes of list and watch bodies read.", informerLabels("namespace")...)
 	decoded          = counter("tidings_informer_decoded_objects_total", "Objects decoded.", informerLabels("namespace")...)
+	fromFunctions    = gauge("tidings_informer_from_functions",
+		"1 while objects are what the program's functions or client return, which decode them.", informerLabels("namespace")...)
 
 	fileLoaded   = gauge("tidings_informer_file_loaded_objects", "Objects loaded from a file at the start.", informerLabels("namespace")...)
 	fileServing  = gauge("tidings_informer_file_serving", "1 while readers see objects from a file that the server has not confirmed.", informerLabels("namespace")...)
@@ -136,6 +138,7 @@ func collectPart(out chan<- prometheus.Metric, p tidings.PartStatus, labels []st
 	}
 	bytes.send(out, float64(p.Source.Bytes), labels...)
 	decoded.send(out, float64(p.Source.Objects), labels...)
+	fromFunctions.send(out, boolValue(p.Source.FromFunctions != ""), labels...)
 	if p.File.Path != "" {
 		collectFile(out, p.File, labels)
 	}

@@ -135,4 +135,7 @@ type Stats struct {
 	Reused  uint64 // objects taken from Previous instead of being decoded
 	// Corrupted counts shared parts of objects that were found to have been written to; see HTTP.
 	Corrupted uint64
+	// FromFunctions is why the objects are what functions of the program, or a client that it gave, return, which
+	// decode them. It is empty if the source itself decodes what the server sends.
+	FromFunctions string
 }
