@@ -35,6 +35,10 @@ func (i informerInternals[T]) Self() any { return i.inf }
 // modified.
 func (i informerInternals[T]) Server() *url.URL { return i.server }
 
+// Rewrites returns how often the content of the newest snapshot was replaced by that of another history, as after a
+// restore of the server.
+func (i informerInternals[T]) Rewrites() uint64 { return i.inf.Snapshot().snap.Rewrites() }
+
 // Held iterates over the objects of a namespace in the newest snapshot; All is every namespace.
 func (i informerInternals[T]) Held(namespace string) iter.Seq[metav1.Object] {
 	return func(yield func(metav1.Object) bool) {

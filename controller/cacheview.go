@@ -40,6 +40,10 @@ func sameResource(cache string, r schema.GroupResource) bool {
 }
 
 func (w *watch[T]) version(namespace string) (now string, rewritten uint64) {
+	if of, ok := intake.InternalsOf(w.cache).(interface{ Rewrites() uint64 }); ok {
+		rewritten = w.histories.count(of.Rewrites()) // before the version, which may change meanwhile
+		return w.cache.ResourceVersionIn(namespace), rewritten
+	}
 	now = w.cache.ResourceVersionIn(namespace)
 	return now, w.histories.observe(namespace, now)
 }
@@ -91,11 +95,27 @@ func (w *watch[T]) server() *url.URL {
 	return nil
 }
 
-// histories follows the versions of a cache in each namespace, to notice when one goes back: the server has another
-// history then, as after a restore, in which earlier writes may not exist.
+// histories notices when a cache has another history than before, as after a restore of the server, in which earlier
+// writes may not exist. An informer counts that. Of any other cache the versions in each namespace are followed: one that
+// goes back, and passes the old one before anybody looks, is not noticed.
 type histories struct {
 	mu          sync.Mutex
 	byNamespace map[string]history
+	// counted is set if the cache counts its histories; rewrites is the count, and rewritten when it last grew, by the
+	// historyClock.
+	counted             bool
+	rewrites, rewritten uint64
+}
+
+// count takes the count of a cache, and returns when it last grew.
+func (h *histories) count(rewrites uint64) (rewritten uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.counted && rewrites != h.rewrites {
+		h.rewritten = historyClock.Add(1)
+	}
+	h.counted, h.rewrites = true, rewrites
+	return h.rewritten
 }
 
 type history struct {

@@ -20,9 +20,12 @@ import (
 //     that it is current to, if that is V or later; or because its scope proves that it never shows the object.
 //  3. What is unknown is looked up. The answer is an expectation again: present, or absent. So is what a look-up finds of
 //     a write that the server had confirmed, if a restore has undone it.
-//  4. A cache without a version has seen nothing. One whose versions have gone back has another history, in which the
-//     write may not exist: it satisfies every expectation from before that.
-//  5. A cache that satisfies an expectation because it does not hold the object may be behind its creation. So the
+//  4. A cache without a version has seen nothing. One with another history than before, as after a restore, satisfies every
+//     expectation from before that: in the new history the write may not exist.
+//  5. If a cache was current to a later version than V before an object was created, the server has another history
+//     already, and the cache does not know yet: it has not seen the object before its history changes. Other writes prove
+//     nothing of that kind: one that changes nothing leaves the object's version as it was.
+//  6. A cache that satisfies an expectation because it does not hold the object may be behind its creation. So the
 //     expectation is kept, as long as a write is waited for, and fails again once the cache does hold it.
 //
 // No expectation ever waits for the version of a list, since that belongs to the whole server: a cache whose objects do
@@ -48,6 +51,8 @@ type expectation struct {
 	covered bool
 	// noted is when the write was noted, by the clock of histories.
 	noted uint64
+	// reached are the versions of caches before the request was sent, or the reconcile began.
+	reached reachedVersions
 	// from is the request of the write, with which it can be looked up; nil if it cannot.
 	from *origin
 }
@@ -77,7 +82,7 @@ func stateOf(o metav1.Object) state {
 // view is a cache as expectations look at it.
 type view interface {
 	// version returns the version that the cache is current to in a namespace; "" if it has seen nothing of it. rewritten
-	// is when that was last seen to go back, by the clock of histories.
+	// is when another history was last noticed, by the clock of histories.
 	version(namespace string) (now string, rewritten uint64)
 	// state returns what the cache holds under the key.
 	state(object.Key) (state, bool)
@@ -97,7 +102,7 @@ const (
 	unclear                // nobody knows before a look-up
 )
 
-// historyClock counts the notes of writes, and the times that a cache's version was seen to go back.
+// historyClock counts the notes of writes, and the times that another history was noticed in a cache.
 var historyClock atomic.Uint64
 
 func (e *expectation) key() object.Key {
@@ -116,6 +121,8 @@ func (e *expectation) seen(v view) verdict {
 		return shown
 	case e.want == unknown:
 		return e.seenUnknown(v)
+	case e.created && e.want == present && e.reached.passed(v, e.object.ResourceVersion):
+		return behind
 	case e.want == present && !object.OlderResourceVersion(now, e.object.ResourceVersion):
 		return past
 	}

@@ -22,6 +22,8 @@ type notebook interface {
 // recorder is passed in a reconcile's context, to record writes for its key.
 type recorder interface {
 	notebook
+	// reached returns the versions of the caches when the reconcile began.
+	reached() reachedVersions
 	// lastWritten returns the uid of the object that was last reported as written under the expectation's key.
 	lastWritten(*expectation) types.UID
 	wait(ctx context.Context) error
@@ -29,13 +31,15 @@ type recorder interface {
 
 // keyRecorder is the recorder of a key of a gate.
 type keyRecorder[K comparable] struct {
-	gate *gate[K]
-	key  K
+	gate  *gate[K]
+	key   K
+	began reachedVersions
 }
 
 func (r *keyRecorder[K]) tracks(request apiwrite.Request) bool { return r.gate.tracks(request) }
 func (r *keyRecorder[K]) caches() []cacheView                  { return r.gate.caches() }
 func (r *keyRecorder[K]) note(e *expectation)                  { r.gate.add(r.key, e) }
+func (r *keyRecorder[K]) reached() reachedVersions             { return r.began }
 func (r *keyRecorder[K]) wait(ctx context.Context) error       { return r.gate.wait(ctx, r.key) }
 
 func (r *keyRecorder[K]) lastWritten(e *expectation) (last types.UID) {
@@ -56,7 +60,8 @@ func (r *keyRecorder[K]) lastWritten(e *expectation) (last types.UID) {
 type recorderKey struct{}
 
 func withRecorder[K comparable](ctx context.Context, g *gate[K], key K) context.Context {
-	return context.WithValue(ctx, recorderKey{}, recorder(&keyRecorder[K]{gate: g, key: key}))
+	r := &keyRecorder[K]{gate: g, key: key, began: reachedBy(g.caches(), "", func(cacheView) bool { return true })}
+	return context.WithValue(ctx, recorderKey{}, recorder(r))
 }
 
 func recorderOf(ctx context.Context) recorder {
@@ -79,4 +84,37 @@ func heldBefore(caches []cacheView, r apiwrite.Request) (uids []types.UID) {
 		}
 	}
 	return uids
+}
+
+// reachedVersions are versions that caches were current to.
+type reachedVersions []reachedVersion
+
+type reachedVersion struct {
+	cache   cacheView
+	version string
+}
+
+// reachedBy returns the versions that the caches are current to in a namespace; "" means all.
+func reachedBy(caches []cacheView, namespace string, concerned func(cacheView) bool) reachedVersions {
+	if len(caches) == 0 {
+		return nil
+	}
+	all := make(reachedVersions, 0, len(caches))
+	for _, cache := range caches {
+		if concerned(cache) {
+			now, _ := cache.version(namespace)
+			all = append(all, reachedVersion{cache, now})
+		}
+	}
+	return all
+}
+
+// passed reports whether the cache had reached a later version.
+func (all reachedVersions) passed(v view, version string) bool {
+	for _, r := range all {
+		if v == view(r.cache) {
+			return object.OlderResourceVersion(version, r.version)
+		}
+	}
+	return false
 }

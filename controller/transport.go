@@ -72,6 +72,11 @@ func (t *writeTracker) RoundTrip(r *http.Request) (*http.Response, error) {
 		return t.next.RoundTrip(r)
 	}
 	n := &note{tracker: t, books: books, request: request, sent: r}
+	for i, book := range books {
+		if book != nil {
+			n.reached[i] = reachedBy(book.caches(), request.Namespace, func(c cacheView) bool { return c.tracks(request.Resource) })
+		}
+	}
 	if request.Method == http.MethodDelete || request.IsEviction() {
 		var err error
 		if r, n.options, err = apiwrite.ReadOptions(r); err != nil {
@@ -113,6 +118,8 @@ type note struct {
 	options apiwrite.Options
 	// before are, for each notebook, the uids that its caches held under the name before the request was sent.
 	before [2][]types.UID
+	// reached are the versions that its caches were current to then.
+	reached [2]reachedVersions
 	// sent is the request, response and body are the answer; response is nil if that was lost.
 	sent     *http.Request
 	response *http.Response
@@ -144,6 +151,7 @@ func (n *note) Finished(a *apiwrite.Answer) {
 		if n.isCollection(a) {
 			n.noteCollection(book, a)
 		} else if e := n.expected(a, n.before[i]); e != nil {
+			e.reached = n.reached[i]
 			book.note(e)
 		}
 	}

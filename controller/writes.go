@@ -60,7 +60,7 @@ func Deleted[T object.Object](ctx context.Context, cache Cache[T], deleted T) {
 // reported returns what is expected of the one cache that a write was reported for: the object in this state.
 func reported[T object.Object](r recorder, cache Cache[T], o T) *expectation {
 	covered := cache.Covers(o)
-	e := &expectation{in: viewOf(r.caches(), cache), covered: covered, object: metav1.ObjectMeta{
+	e := &expectation{in: viewOf(r.caches(), cache), covered: covered, reached: r.reached(), object: metav1.ObjectMeta{
 		Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion(),
 	}}
 	held, ok := cache.Get(e.key())

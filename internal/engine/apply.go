@@ -78,7 +78,7 @@ func (inf *Informer[T]) pushInitial(objects object.Collection[T]) {
 }
 
 // applyList makes the objects the whole content of the part.
-func (inf *Informer[T]) applyList(p *part[T], objects object.Collection[T], version string, rewritten bool) {
+func (inf *Informer[T]) applyList(p *part[T], objects object.Collection[T], version string, how replacement) {
 	inf.apply.Lock()
 	defer inf.unlockApply()
 	if p.removed {
@@ -92,11 +92,18 @@ func (inf *Informer[T]) applyList(p *part[T], objects object.Collection[T], vers
 	if fromNothing || len(inf.subscriptions()) == 0 {
 		txn.Silence()
 	}
-	if rewritten = p.isOlder(version, before) || rewritten; rewritten {
-		defer p.file.Invalidate() // after the commit: what a save read before that is of the old history
+	if p.isOlder(version, before) {
+		how = otherHistory
 	}
-	notes := txn.Replace(p.namespace, objects, version, rewritten)
+	if how == otherHistory {
+		txn.Rewritten()
+	}
+	if how != newerOnly {
+		defer p.file.Invalidate() // after the commit: what a save read before that may be of the old history
+	}
+	notes := txn.Replace(p.namespace, objects, version, how != newerOnly)
 	if key, ok := txn.Contradicted(); ok {
+		p.healing.contradicted.Store(true)
 		p.forceRelist(contradictedError{key, version})
 	}
 	removed := txn.Removed()

@@ -23,6 +23,8 @@ const listAgainEvery = 5 * time.Minute
 type healing struct {
 	// unconditional says that the next list replaces the store's state, whatever the versions are.
 	unconditional atomic.Bool
+	// contradicted says that the next list is of another history than the store.
+	contradicted atomic.Bool
 	// rewrites is the reflector's count of rewritten histories as of the last list; used on the reflector's goroutine.
 	rewrites uint64
 	// resolved is the problem that the last list resolved. The reflector's own status clears it only after it has

@@ -11,15 +11,28 @@ import (
 // A list may belong to another history than the store: the server's data were restored from a backup. Then the list
 // replaces the store's state although that has newer versions.
 
-// historyRewritten reports whether the next list replaces the store's state unconditionally:
-// because the server's history was rewritten since the last list, because the store was found to
-// differ from the server, or because the versions of the server's lists prove nothing. The list's
-// version need not show that: the new history may have overtaken the old one.
-func (p *part[T]) historyRewritten() bool {
+// replacement is how a list replaces the store's state.
+type replacement uint8
+
+const (
+	newerOnly     replacement = iota // the store keeps what is newer than the list
+	unconditional                    // the store was found to differ from the server, or the versions of lists prove nothing
+	otherHistory                     // the list is of another history
+)
+
+// replacement returns how the next list replaces the store's state. The list's version need not show that the history was
+// rewritten: the new one may have overtaken the old one.
+func (p *part[T]) replacement(objects object.Collection[T], version string) replacement {
 	before, st := p.healing.rewrites, p.reflector.Status()
 	p.healing.rewrites = st.Rewrites
-	unconditional := p.healing.unconditional.Swap(false)
-	return unconditional || st.UnprovenVersions || p.healing.rewrites > before
+	anyway, contradicted := p.healing.unconditional.Swap(false), p.healing.contradicted.Swap(false)
+	switch {
+	case contradicted, p.healing.rewrites > before, p.contradicts(objects, version):
+		return otherHistory
+	case anyway, st.UnprovenVersions:
+		return unconditional
+	}
+	return newerOnly
 }
 
 // isOlder reports whether a list is older than what the store has had before, so that it is of another history. It

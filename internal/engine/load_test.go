@@ -211,7 +211,7 @@ func TestListOlderThanItsFile(t *testing.T) {
 			}
 			o := namedSettings(1)
 			o.ResourceVersion = "7"
-			next.applyList(p, object.Items[settings]{o}, version, false)
+			next.applyList(p, object.Items[settings]{o}, version, newerOnly)
 			snap := next.store.Snapshot()
 			if told := strings.Contains(log.String(), "probably restored from a backup"); told != restored || snap.Len() != 1 || snap.ResourceVersionIn("") != version {
 				t.Errorf("listed at %s: restored %t, %d objects at %s", version, told, snap.Len(), snap.ResourceVersionIn(""))

@@ -193,7 +193,7 @@ func (p *part[T]) Replace(objects object.Collection[T], resourceVersion string) 
 	}
 	p.guardList(objects)
 	p.transform.leftOut.Relisted()
-	p.inf.applyList(p, objects, resourceVersion, p.historyRewritten() || p.contradicts(objects, resourceVersion))
+	p.inf.applyList(p, objects, resourceVersion, p.replacement(objects, resourceVersion))
 	p.inf.guard.sampler.Forget()
 	p.inf.memory.Relisted()
 	p.inf.notify()

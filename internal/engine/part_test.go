@@ -116,7 +116,7 @@ func TestListOvercomesItsProblem(t *testing.T) {
 				if st := p.reflectorStatus(); st.Problem == nil || st.Failures == 0 || (st.Problem.Phase == reflector.Watching) == tt.overcome {
 					t.Fatalf("problem %v, %d failures", st.Problem, st.Failures)
 				}
-				inf.applyList(p, object.Items[settings]{}, "10", false)
+				inf.applyList(p, object.Items[settings]{}, "10", newerOnly)
 				if st := p.reflectorStatus(); (st.Problem == nil) != tt.overcome || (st.Failures == 0) != tt.overcome {
 					t.Errorf("problem %v and %d failures after a list", st.Problem, st.Failures)
 				}

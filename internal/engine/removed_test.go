@@ -29,7 +29,7 @@ func TestManyDeletionsAreOpenedOneByOne(t *testing.T) {
 			}
 		},
 		"not listed": func(_ *testing.T, inf *Informer[settings]) {
-			inf.applyList(inf.currentParts()[0], object.Items[settings]{}, "2000", false)
+			inf.applyList(inf.currentParts()[0], object.Items[settings]{}, "2000", newerOnly)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -24,6 +24,7 @@ type Snapshot[T object.Object] struct {
 	objects  tree.Slots[T]
 	indexes  []indexTree[T]
 	versions versions
+	rewrites uint64
 	folds    *folds[T] // nil unless objects can be folded
 }
 
@@ -35,6 +36,10 @@ func (s *Snapshot[T]) ResourceVersion() string { return s.versions.lowest }
 // ResourceVersionIn returns the resource version that the snapshot is current to in a namespace, or
 // "" if that is not known.
 func (s *Snapshot[T]) ResourceVersionIn(namespace string) string { return s.versions.in(namespace) }
+
+// Rewrites returns how often the store's history was replaced by another one, as after a restore of the server; see
+// Txn.Rewritten. Versions of different histories cannot be compared.
+func (s *Snapshot[T]) Rewrites() uint64 { return s.rewrites }
 
 // Get returns the object with the key, or false if there is none.
 func (s *Snapshot[T]) Get(k object.Key) (T, bool) {

@@ -56,6 +56,9 @@ func (t *Txn[T]) Removed() *Removed[T] { return t.removed }
 // history. It returns false if there was none.
 func (t *Txn[T]) Contradicted() (object.Key, bool) { return t.contradicted, t.contradicted.Name != "" }
 
+// Rewritten records that the list passed to Replace is of another history than the store's state.
+func (t *Txn[T]) Rewritten() { t.next.rewrites++ }
+
 // Get returns the object with the key, or false if there is none.
 func (t *Txn[T]) Get(k object.Key) (T, bool) { return t.next.Get(k) }
 
