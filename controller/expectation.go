@@ -121,7 +121,7 @@ func (e *expectation) seen(v view) verdict {
 		return shown
 	case e.want == unknown:
 		return e.seenUnknown(v)
-	case e.created && e.want == present && e.reached.passed(v, e.object.ResourceVersion):
+	case e.created && e.want == present && e.reached.passed(v, e.object.ResourceVersion, rewritten):
 		return behind
 	case e.want == present && !object.OlderResourceVersion(now, e.object.ResourceVersion):
 		return past

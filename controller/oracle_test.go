@@ -17,6 +17,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -35,8 +36,8 @@ var sequencesFlag = flag.Int("sequences", 300, "how many random sequences of wri
 // see against a model: the list of all states that each object has had. After a write, a cache may show any state from the
 // write on, and nothing may wait for longer than the caches are late.
 //
-// A sequence has two caches that are late, with labels, and with namespaces that come and go; a second cluster; lost
-// answers; clients of two kinds, and all verbs.
+// A sequence has caches that are late, with labels, and with namespaces that come and go; a second cluster; lost and late
+// answers; restores; clients of two kinds, generated names, and all verbs.
 func TestNeverBehindOwnWrites(t *testing.T) {
 	testseed.Each(t, 1, func(t *testing.T, first uint64) {
 		var total oracleCounts
@@ -47,7 +48,8 @@ func TestNeverBehindOwnWrites(t *testing.T) {
 			}
 		}
 		t.Logf("%d sequences: %+v", *sequencesFlag, total)
-		if total.waits == 0 || total.lookups == 0 || total.reads == 0 || total.lost == 0 || total.elsewhere == 0 {
+		if total.waits == 0 || total.lookups == 0 || total.reads == 0 || total.lost == 0 || total.lateAnswers == 0 || total.restores == 0 ||
+			total.elsewhere == 0 {
 			t.Error("the sequences did not do everything")
 		}
 	})
@@ -55,8 +57,9 @@ func TestNeverBehindOwnWrites(t *testing.T) {
 
 // oracleCounts says what sequences have done.
 type oracleCounts struct {
-	writes, lost, elsewhere, reads, reconciles, waits, lookups int
-	slowest                                                    time.Duration
+	writes, lost, lateAnswers, restores, elsewhere, reads, reconciles, waits, lookups int
+
+	slowest time.Duration
 }
 
 // podState is a state of a pod in the model.
@@ -79,6 +82,7 @@ type oracle struct {
 	plain     kubernetes.Interface
 	writes    *controller.OwnWrites
 	caches    []*oracleCache
+	restored  bool
 	late      time.Duration
 	log       []string
 
@@ -94,12 +98,14 @@ type ownWrite struct {
 	state int
 	// soft is set if it is enough that the pod is being deleted.
 	soft bool
+	at   time.Time
 }
 
 type oracleCache struct {
 	*tidings.SharedInformer[*corev1.Pod]
 	labeled    bool
-	namespaces []string // nil: all
+	namespaces []string  // nil: all
+	left       time.Time // when a namespace was removed last
 }
 
 func (c *oracleCache) has(namespace string) bool {
@@ -151,7 +157,7 @@ func runOracle(t *testing.T, seed uint64, counts *oracleCounts) {
 			continue
 		}
 		inf := must(tidings.Informer[*corev1.Pod](factory, scope))
-		o.caches = append(o.caches, &oracleCache{inf, scope.Labels != "", scope.Namespaces})
+		o.caches = append(o.caches, &oracleCache{SharedInformer: inf, labeled: scope.Labels != "", namespaces: scope.Namespaces})
 		must(0, controller.Use(c, inf))
 		o.writes.Add(untyped[*corev1.Pod]{inf})
 		_, err := inf.HandleKeys("own writes", func(tidings.Key, object.DeltaType, bool) { o.writes.Changed() })
@@ -164,6 +170,7 @@ func runOracle(t *testing.T, seed uint64, counts *oracleCounts) {
 	time.Sleep(time.Minute)
 	for range 1 + o.number(4) {
 		key := tidings.Key{Namespace: "default", Name: []string{"one", "two"}[o.number(2)]}
+		backup := o.server.Snapshot()
 		act = o.act
 		c.Enqueue(key)
 		wrote := <-times
@@ -179,9 +186,15 @@ func runOracle(t *testing.T, seed uint64, counts *oracleCounts) {
 		}
 		<-times
 		o.waited("a key", time.Since(wrote))
+		if o.number(8) == 0 {
+			o.restore(backup)
+			for len(times) > 0 { // keys whose creations were undone have come back
+				<-times
+			}
+		}
 	}
 	st := c.Stats()
-	if st.GateTimeouts > 0 {
+	if st.GateTimeouts > 0 && !o.restored { // what a restore has undone may be missed once its time is over
 		o.Errorf("%d waits were too long", st.GateTimeouts)
 	}
 	counts.waits += int(st.GateWaits)
@@ -270,7 +283,7 @@ func (o *oracle) did(key tidings.Key, soft bool, pod tidings.Key) {
 		if o.own[by] == nil {
 			o.own[by] = map[tidings.Key]ownWrite{}
 		}
-		o.own[by][pod] = ownWrite{len(o.states[pod]) - 1, soft}
+		o.own[by][pod] = ownWrite{len(o.states[pod]) - 1, soft, time.Now()}
 	}
 }
 
@@ -283,6 +296,9 @@ func (o *oracle) check(key tidings.Key, one *tidings.Key) {
 		for pod, write := range o.own[key] {
 			if !cache.has(pod.Namespace) || one != nil && pod != *one {
 				continue
+			}
+			if pod.Namespace == "other" && write.at.Add(o.late+time.Second).Before(cache.left) {
+				continue // it has shown the write, and starts anew
 			}
 			held := podState{}
 			if p, ok := snapshot.Get(pod); ok {
@@ -320,6 +336,27 @@ func (o *oracle) somebodyElse() {
 
 func (o *oracle) namespace() string { return oracleNamespaces[o.number(4)/3] }
 
+// restore takes the server back to the backup, and waits until the caches know. What was written since is not expected
+// any more.
+func (o *oracle) restore(backup tidingstest.Snapshot) {
+	o.counts.restores++
+	o.restored = true
+	o.log = append(o.log, "restore")
+	o.mu.Lock()
+	clear(o.own)
+	o.mu.Unlock()
+	o.server.Restore(backup)
+	time.Sleep(5 * time.Minute)
+	for range o.number(2) * 50 { // past the version of before, while nobody looks
+		o.server.Delete(o.created(o.server))
+	}
+	time.Sleep(time.Minute)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	clear(o.states)
+	o.observe()
+}
+
 // act makes the writes of a reconcile.
 func (o *oracle) act(ctx context.Context, key tidings.Key) {
 	for range 1 + o.number(4) {
@@ -349,6 +386,9 @@ func (o *oracle) writeOwn(ctx context.Context, key tidings.Key) {
 	if lost {
 		o.counts.lost++
 		o.server.Inject(tidingstest.Write, tidingstest.Fault{HangUp: true, Applied: o.number(3) > 0})
+	} else if o.number(5) == 0 {
+		o.counts.lateAnswers++
+		o.server.Inject(tidingstest.Write, tidingstest.Fault{Delay: time.Duration(o.number(3000)) * time.Millisecond})
 	}
 	pod := tidings.Key{Namespace: o.namespace(), Name: oracleNames[o.number(3)]}
 	o.observe()
@@ -361,7 +401,7 @@ func (o *oracle) writeOwn(ctx context.Context, key tidings.Key) {
 	o.server.ClearFaults()
 	o.log = append(o.log, fmt.Sprintf("%s: %s, lost %v", key.Name, what, lost))
 	o.counts.writes++
-	if strings.HasSuffix(what, "<nil>") && !strings.HasPrefix(what, "collection") {
+	if strings.HasSuffix(what, "<nil>") && !strings.HasPrefix(what, "collection") && !strings.HasPrefix(what, "generate") {
 		o.did(key, soft, pod)
 	}
 	for changed, all := range o.states {
@@ -381,7 +421,7 @@ func (o *oracle) write(ctx context.Context, client kubernetes.Interface, pod tid
 		return done(c.Patch(ctx, pod.Name, types.MergePatchType, []byte(p), metav1.PatchOptions{}))
 	}
 	var err error
-	switch o.number(13) {
+	switch o.number(15) {
 	case 0, 1, 2:
 		p := o.pod(pod.Namespace, pod.Name, o.role())
 		what, err = "create "+p.Labels["role"], done(c.Create(ctx, p, metav1.CreateOptions{}))
@@ -409,6 +449,14 @@ func (o *oracle) write(ctx context.Context, client kubernetes.Interface, pod tid
 		what, err = "status", done(c.Patch(ctx, pod.Name, types.MergePatchType, []byte(`{"status":{"reason":"x"}}`), metav1.PatchOptions{}, "status"))
 	case 12:
 		what, err = "nothing", patch(`{}`)
+	case 13:
+		p := o.pod(pod.Namespace, "", o.role())
+		p.GenerateName = "g-"
+		what, err = "generate "+p.Labels["role"], done(c.Create(ctx, p, metav1.CreateOptions{}))
+	case 14:
+		apply := applycorev1.Pod(pod.Name, pod.Namespace).WithLabels(map[string]string{"role": o.role()}).
+			WithSpec(applycorev1.PodSpec().WithContainers(applycorev1.Container().WithName("c").WithImage("i")))
+		what, err = "apply "+apply.Labels["role"], done(c.Apply(ctx, apply, metav1.ApplyOptions{FieldManager: "oracle", Force: true}))
 	}
 	return fmt.Sprintf("%s %v: %v", what, pod, err), soft
 }
@@ -434,7 +482,9 @@ func (o *oracle) moveNamespaces(ctx context.Context) {
 	if cache.SetNamespaces(ctx, namespaces...) == nil {
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		cache.namespaces = namespaces
+		if cache.namespaces = namespaces; len(namespaces) == 1 {
+			cache.left = time.Now()
+		}
 		o.log = append(o.log, fmt.Sprint("namespaces: ", namespaces))
 	}
 }

@@ -90,8 +90,9 @@ func heldBefore(caches []cacheView, r apiwrite.Request) (uids []types.UID) {
 type reachedVersions []reachedVersion
 
 type reachedVersion struct {
-	cache   cacheView
-	version string
+	cache     cacheView
+	version   string
+	rewritten uint64 // when the cache's history was last seen to be another one
 }
 
 // reachedBy returns the versions that the caches are current to in a namespace; "" means all.
@@ -102,18 +103,18 @@ func reachedBy(caches []cacheView, namespace string, concerned func(cacheView) b
 	all := make(reachedVersions, 0, len(caches))
 	for _, cache := range caches {
 		if concerned(cache) {
-			now, _ := cache.version(namespace)
-			all = append(all, reachedVersion{cache, now})
+			now, rewritten := cache.version(namespace)
+			all = append(all, reachedVersion{cache, now, rewritten})
 		}
 	}
 	return all
 }
 
-// passed reports whether the cache had reached a later version.
-func (all reachedVersions) passed(v view, version string) bool {
+// passed reports whether the cache had reached a later version, in the history that it still has.
+func (all reachedVersions) passed(v view, version string, rewritten uint64) bool {
 	for _, r := range all {
 		if v == view(r.cache) {
-			return object.OlderResourceVersion(version, r.version)
+			return r.rewritten == rewritten && object.OlderResourceVersion(version, r.version)
 		}
 	}
 	return false
