@@ -48,8 +48,7 @@ func TestNeverBehindOwnWrites(t *testing.T) {
 			}
 		}
 		t.Logf("%d sequences: %+v", *sequencesFlag, total)
-		if total.waits == 0 || total.lookups == 0 || total.reads == 0 || total.lost == 0 || total.lateAnswers == 0 || total.restores == 0 ||
-			total.elsewhere == 0 {
+		if slices.Contains([]int{total.waits, total.lookups, total.reads, total.lost, total.lateAnswers, total.restores, total.elsewhere}, 0) {
 			t.Error("the sequences did not do everything")
 		}
 	})
@@ -456,7 +455,8 @@ func (o *oracle) write(ctx context.Context, client kubernetes.Interface, pod tid
 	case 14:
 		apply := applycorev1.Pod(pod.Name, pod.Namespace).WithLabels(map[string]string{"role": o.role()}).
 			WithSpec(applycorev1.PodSpec().WithContainers(applycorev1.Container().WithName("c").WithImage("i")))
-		what, err = "apply "+apply.Labels["role"], done(c.Apply(ctx, apply, metav1.ApplyOptions{FieldManager: "oracle", Force: true}))
+		options := metav1.ApplyOptions{FieldManager: "oracle", Force: true}
+		what, err = "apply "+apply.Labels["role"], done(c.Apply(ctx, apply, options))
 	}
 	return fmt.Sprintf("%s %v: %v", what, pod, err), soft
 }

@@ -74,7 +74,8 @@ func (t *writeTracker) RoundTrip(r *http.Request) (*http.Response, error) {
 	n := &note{tracker: t, books: books, request: request, sent: r}
 	for i, book := range books {
 		if book != nil {
-			n.reached[i] = reachedBy(book.caches(), request.Namespace, func(c cacheView) bool { return c.tracks(request.Resource) })
+			concerned := func(c cacheView) bool { return c.tracks(request.Resource) }
+			n.reached[i] = reachedBy(book.caches(), request.Namespace, concerned)
 		}
 	}
 	if request.Method == http.MethodDelete || request.IsEviction() {
