@@ -48,7 +48,10 @@ func TestNeverBehindOwnWrites(t *testing.T) {
 			}
 		}
 		t.Logf("%d sequences: %+v", *sequencesFlag, total)
-		if slices.Contains([]int{total.waits, total.lookups, total.reads, total.lost, total.lateAnswers, total.restores, total.elsewhere}, 0) {
+		if total.waits == 0 || total.lookups == 0 || total.reads == 0 || total.lost == 0 || total.elsewhere == 0 {
+			t.Error("the sequences did not do everything")
+		}
+		if total.lateAnswers == 0 || total.restores == 0 {
 			t.Error("the sequences did not do everything")
 		}
 	})
