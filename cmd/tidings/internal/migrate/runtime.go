@@ -18,7 +18,7 @@ const (
 	runtimeName = "tidingsruntime"
 )
 
-// controllerRuntime adds NewCache to managers' options, and replaces cache.New.
+// controllerRuntime adds NewCache to the options of managers and clusters, and replaces cache.New.
 func (f *file) controllerRuntime() {
 	changed := f.newCaches()
 	ast.Inspect(f.syntax, func(n ast.Node) bool {
@@ -26,6 +26,7 @@ func (f *file) controllerRuntime() {
 		case *ast.CompositeLit:
 			changed = f.managerOptions(n) || changed
 		case *ast.CallExpr:
+			changed = f.newCluster(n) || changed
 			f.runtimeCall(n)
 		case *ast.AssignStmt:
 			f.assignedCache(n)
@@ -42,9 +43,15 @@ func (f *file) controllerRuntime() {
 	}
 }
 
-// managerOptions adds NewCache to a literal of a manager's options, unless it has one, and reports whether it did.
+// managerOptions adds NewCache to a literal of a manager's or a cluster's options, unless it has one, and reports
+// whether it did.
 func (f *file) managerOptions(lit *ast.CompositeLit) bool {
-	if !isNamed(f.pkg.TypesInfo.TypeOf(lit), managerPackage, "Options") {
+	what := "the manager's cache"
+	switch t := f.pkg.TypesInfo.TypeOf(lit); {
+	case isNamed(t, managerPackage, "Options"):
+	case isNamed(t, clusterPackage, "Options"):
+		what = "the cluster's cache"
+	default:
 		return false
 	}
 	for _, elt := range lit.Elts {
@@ -62,15 +69,14 @@ func (f *file) managerOptions(lit *ast.CompositeLit) bool {
 	}
 	f.edits = append(f.edits, f.insertField(lit))
 	f.requires = append(f.requires, oursRuntime)
-	f.gain(lit.Pos(), "the manager's cache", gainsKind)
+	f.gain(lit.Pos(), what, gainsKind)
 	return true
 }
 
-// assignedCache notes assignments that replace the NewCache of a literal.
+// assignedCache notes assignments that replace the NewCache of a literal, or of our option for a cluster.
 func (f *file) assignedCache(assign *ast.AssignStmt) {
 	for i, left := range assign.Lhs {
-		sel, ok := ast.Unparen(left).(*ast.SelectorExpr)
-		if !ok || sel.Sel.Name != "NewCache" || !isNamed(f.pkg.TypesInfo.TypeOf(sel.X), managerPackage, "Options") {
+		if !f.isNewCacheOf(left, managerPackage) && !f.isNewCacheOf(left, clusterPackage) {
 			continue
 		}
 		if len(assign.Rhs) != len(assign.Lhs) || !f.isOurs(assign.Rhs[i]) && !f.usesCacheNew(assign.Rhs[i]) {
@@ -107,15 +113,14 @@ func (f *file) isOurs(e ast.Expr) bool {
 	return obj != nil && obj.Pkg() != nil && obj.Pkg().Path() == oursRuntime
 }
 
-// runtimeCall notes caches and managers whose options are not in a literal that can be changed.
+// runtimeCall notes managers whose options are not in a literal that can be changed.
 func (f *file) runtimeCall(call *ast.CallExpr) {
-	switch fn := f.callee(call); {
-	case isObject(fn, clusterPackage, "New"):
-		f.note(call.Pos(), "a separate cluster: set NewCache in its options to %s.NewCache", runtimeName)
-	case len(call.Args) > 0 && (isObject(fn, managerPackage, "New") || isObject(fn, controllerRuntime, "NewManager")):
-		if options := call.Args[len(call.Args)-1]; !f.fromLiteral(options) {
-			f.note(options.Pos(), "the manager's options are set elsewhere: set their NewCache to %s.NewCache", runtimeName)
-		}
+	fn := f.callee(call)
+	if len(call.Args) == 0 || !isObject(fn, managerPackage, "New") && !isObject(fn, controllerRuntime, "NewManager") {
+		return
+	}
+	if options := call.Args[len(call.Args)-1]; !f.fromLiteral(options) {
+		f.note(options.Pos(), "the manager's options are set elsewhere: set their NewCache to %s.NewCache", runtimeName)
 	}
 }
 
