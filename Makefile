@@ -10,8 +10,14 @@ bin/tidings: ## the command line, for the current checkout
 check: ## what a change touches, in about a minute: its lint, and the short tests of what depends on it; REV is what to compare with
 	@.ci/check $(REV)
 
-test: ## all tests, end-to-end tests included, the race detector on except in most nested modules; TIDINGS_SEED=N repeats property tests with that seed
-	$(GO) test -race -timeout 30m ./...
+# These packages compute: of their tests, only those with several goroutines run with the race detector, which makes the
+# others five times slower.
+COMPUTING := ./internal/codec ./internal/fold ./internal/journal ./internal/wire/json ./internal/wire/proto
+
+test: ## all tests, end-to-end tests included, with the race detector where goroutines are; TIDINGS_SEED=N repeats property tests with that seed
+	$(GO) test -race -timeout 30m $$($(GO) list ./... | grep -vxF "$$($(GO) list $(COMPUTING))")
+	$(GO) test -race -run 'Beside|Concurrently' $(COMPUTING)
+	$(GO) test $(COMPUTING)
 	cd cmd/tidings && $(GO) test -race ./...
 	@.ci/each tested $(GO) test ./...
 

@@ -54,8 +54,8 @@ func checkPatch(t testing.TB, c *codec.Objects[*corev1.Pod], base, data []byte, 
 	}
 }
 
-// TestPatchesOfPods makes patches of pods, with a kind and without, from several goroutines.
-func TestPatchesOfPods(t *testing.T) {
+// TestPatchesConcurrently makes patches of pods, with a kind and without, from several goroutines.
+func TestPatchesConcurrently(t *testing.T) {
 	for _, kind := range []metav1.TypeMeta{{}, {APIVersion: "v1", Kind: "Pod"}} {
 		c, pods := newCodec[*corev1.Pod](t), wiretest.Pods(60, 1)
 		for _, pod := range pods {

@@ -326,8 +326,8 @@ func TestAccounting(t *testing.T) {
 	}
 }
 
-// TestReadersWhileWriting: each read sees whole states, in the order in which they were added.
-func TestReadersWhileWriting(t *testing.T) {
+// TestReadersBesideTheWriter: each read sees whole states, in the order in which they were added.
+func TestReadersBesideTheWriter(t *testing.T) {
 	j := newJournal(t, journal.Options{MaxBytes: 100_000})
 	state := func(i int) string { return fmt.Sprintf("state %08d and again %08d", i, i) }
 	done := make(chan struct{})

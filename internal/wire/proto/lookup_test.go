@@ -197,8 +197,8 @@ func checkCaps(t *testing.T, v reflect.Value, path string) {
 	}
 }
 
-// TestStats checks the counts, and that they may be read while objects are decoded.
-func TestStats(t *testing.T) {
+// TestStatsBesideDecode checks the counts, and that they may be read while objects are decoded.
+func TestStatsBesideDecode(t *testing.T) {
 	d, err := New[*corev1.Pod](wire.Options{})
 	if err != nil {
 		t.Fatal(err)
