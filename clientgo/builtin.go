@@ -14,7 +14,7 @@ import (
 // NewBuiltinInformer returns an informer of a built-in type, which nobody shares; the namespace is ignored if the type
 // has none. The packages below clientgo/informers have client-go's constructors, which call it. With a clientset from
 // kubernetes.NewForConfig the informer reads the server itself, with the requests of client-go's constructors, over the
-// clientset's connections and within its rate limit. Any other clientset, such as a fake, lists and watches itself.
+// clientset's connections, lists within its rate limit. Any other clientset, such as a fake, lists and watches itself.
 // The options mean the same as in client-go. A T that is not in client-go's informer factory panics.
 func NewBuiltinInformer[T tidings.Object](
 	client kubernetes.Interface, namespace string, options internalinterfaces.InformerOptions,

@@ -52,8 +52,8 @@ func NewTypedSharedInformerFactory[T tidings.Object](config *rest.Config, defaul
 }
 
 // NewDynamicSharedInformerFactoryFromClient is like NewDynamicSharedInformerFactory, for a dynamic
-// client. If the client is client-go's, informers read the server themselves over its connections and
-// within its rate limit; its warning handler does not apply. Any other client, such as a fake, lists,
+// client. If the client is client-go's, informers read the server themselves over its connections,
+// lists within its rate limit; its warning handler does not apply. Any other client, such as a fake, lists,
 // watches and decodes. Prefer a config where you have one: files that an earlier run saved cannot be
 // used with a client.
 func NewDynamicSharedInformerFactoryFromClient(client dynamic.Interface, defaultResync time.Duration, options ...Option) dynamicinformer.DynamicSharedInformerFactory {
