@@ -165,10 +165,11 @@ func TestUnencodableObjectsStayOpen(t *testing.T) {
 	})
 }
 
-// encodedPods is a source that keeps its pods encoded, to distinguish the informer's memory from its own.
+// encodedPods is a source that keeps its pods encoded, to distinguish the informer's memory from its own. It lists them
+// as the watch has changed them: a list after a silent watch would otherwise look like a restored server.
 type encodedPods struct {
 	pods   [][]byte
-	mu     sync.Mutex // guards latest
+	mu     sync.Mutex // guards the pods, sent and latest
 	rand   *rand.Rand
 	events int // still to be sent
 	sent   int
@@ -191,21 +192,26 @@ func newEncodedPods(t *testing.T, n int, seed uint64) *encodedPods {
 	return e
 }
 
-func (e *encodedPods) decode(i int) pod {
+func (e *encodedPods) decode(i int) pod { return decodePod(e.pods[i]) }
+
+func decodePod(data []byte) pod {
 	p := newPod("", "")
-	if err := p.Unmarshal(e.pods[i]); err != nil {
+	if err := p.Unmarshal(data); err != nil {
 		panic(err)
 	}
 	return p
 }
 
 func (e *encodedPods) List(_ context.Context, _ source.ListOptions[pod], each func(pod) error) (source.ListResult, error) {
-	for i := range e.pods {
-		if err := each(e.decode(i)); err != nil {
+	e.mu.Lock()
+	pods, sent := slices.Clone(e.pods), e.sent
+	e.mu.Unlock()
+	for i := range pods {
+		if err := each(decodePod(pods[i])); err != nil {
 			return source.ListResult{}, err
 		}
 	}
-	return source.ListResult{ResourceVersion: strconv.Itoa(encodedPodsVersion)}, nil
+	return source.ListResult{ResourceVersion: strconv.Itoa(encodedPodsVersion + sent)}, nil
 }
 
 func (e *encodedPods) Watch(ctx context.Context, opts source.WatchOptions[pod]) (source.Stream[pod], error) {
@@ -235,11 +241,17 @@ func (s *encodedStream) Next(buf []source.Event[pod]) ([]source.Event[pod], erro
 	for range min(e.events, 1+e.rand.IntN(100)) {
 		e.events--
 		e.sent++
-		p := e.decode(e.rand.IntN(len(e.pods)))
+		i := e.rand.IntN(len(e.pods))
+		p := e.decode(i)
 		p.ResourceVersion = strconv.Itoa(encodedPodsVersion + e.sent)
 		p.Annotations = map[string]string{"change": p.ResourceVersion}
 		p.Status.Conditions[0].LastTransitionTime = metav1.Unix(int64(1_760_000_000+e.sent), 0)
 		e.latest[object.KeyOf(p)] = p.ResourceVersion
+		data, err := p.Marshal()
+		if err != nil {
+			return buf, err
+		}
+		e.pods[i] = data
 		buf = append(buf, source.Event[pod]{Type: source.Modified, Object: p, ResourceVersion: p.ResourceVersion})
 	}
 	return buf, nil
