@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -63,6 +64,42 @@ func TestWritesToIndexedObjectsAreFound(t *testing.T) {
 		want := []Mutation{{Resource: "configmaps", Key: object.KeyOf(first)}, {Resource: "configmaps", Key: object.KeyOf(first), Field: "index color"}}
 		if !slices.Equal(found, want) || inf.Status().Mutations != 2 { // the guard finds it too
 			t.Errorf("%+v", found)
+		}
+		inf.Halt(nil)
+		<-inf.done
+	})
+}
+
+// TestWritesToFoldedObjectsAreFound: an object that was written to is looked at before it is folded. Afterwards nobody
+// could tell, and readers would get what was written.
+func TestWritesToFoldedObjectsAreFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var found []Mutation
+		inf := New(Config[settings]{Name: "configmaps", Namespaces: []string{""}, Options: Options{
+			Logger: slog.New(slog.DiscardHandler), NoWatchList: true, OnMutation: func(m Mutation) { found = append(found, m) },
+		}, Memory: newBudget(1 << 30), NewSource: func(string) (source.ListerWatcher[settings], error) {
+			return &answering{}, nil
+		}})
+		if err := inf.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		for i := range 3 {
+			time.Sleep(time.Second) // the guard remembers an object now and then
+			o := namedSettings(i)
+			o.ResourceVersion = fmt.Sprint(15 + i)
+			change := object.Delta[settings]{Type: object.Added, Key: object.KeyOf(o), Object: o}
+			inf.currentParts()[0].Change(changesOf(change), o.ResourceVersion)
+		}
+		written, _ := inf.Store().Snapshot().Get(object.Key{Name: "1"})
+		written.Data = map[string]string{"written": "to"}
+		inf.memory.Fold(true, func() bool { return false })
+		synctest.Wait()
+		if st := inf.Status(); st.Memory.Folded != 3 || st.Mutations != 1 {
+			t.Errorf("%d objects are folded, and %d writes found; want 3 and 1", st.Memory.Folded, st.Mutations)
+		}
+		if want := []Mutation{{Resource: "configmaps", Key: object.KeyOf(written)}}; !slices.Equal(found, want) {
+			t.Errorf("found %+v, want %+v", found, want)
 		}
 		inf.Halt(nil)
 		<-inf.done

@@ -25,6 +25,9 @@ func (inf *Informer[T]) keepBudget() { inf.memory.Note(nil) }
 
 // Fold implements memory.Owner.
 func (inf *Informer[T]) Fold(cold *store.Cold[T]) {
+	for _, key := range cold.Keys() { // what was written to one cannot be found once it is folded
+		inf.guard.sampler.Changing(key)
+	}
 	inf.apply.Lock()
 	defer inf.unlockApply()
 	txn := inf.writer.Begin()

@@ -23,6 +23,9 @@ type Cold[T object.Object] struct {
 // Len returns the number of objects that can be folded.
 func (c *Cold[T]) Len() int { return len(c.keys) }
 
+// Keys returns the keys of these objects.
+func (c *Cold[T]) Keys() []object.Key { return c.keys }
+
 // PackCold looks for objects that can be folded, starting at the key, and packs them. It stops
 // after a few hundred, after examining visit objects, or at the end. Unless all is set, it skips
 // objects read one by one since its last pass, this time. It changes nothing in the store, and may
