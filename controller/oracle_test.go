@@ -219,9 +219,6 @@ func (o *oracle) connect() {
 	o.client, o.metadata = kubernetes.NewForConfigOrDie(config), metadata.NewForConfigOrDie(config)
 	o.plain = kubernetes.NewForConfigOrDie(o.server.Config())
 	server := tidingstest.NewServer(o.T, tidingstest.ServerOptions{})
-	for range 100 { // its uids are counted, too, and must differ from those of the first one
-		server.Delete(o.created(server))
-	}
 	other := server.Config()
 	other.Host = "http://other.test"
 	other.Wrap(o.writes.Wrap)

@@ -160,11 +160,6 @@ func TestTwoClusters(t *testing.T) {
 func TestCreatedElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		other := tidingstest.NewServer(t, tidingstest.ServerOptions{})
-		for range 50 { // so that its uids are not those of the first server
-			cm := lateConfigMap("x")
-			other.Create(cm)
-			other.Delete(cm)
-		}
 		w := newLateWorld(t, tidings.Scope{}, []tidings.Object{lateConfigMap("a")}, func(ctx context.Context, w *mapWorld) {
 			config := other.Config()
 			config.Host = "http://other.test"

@@ -324,7 +324,10 @@ func (w *compareWorld) compare(r *comparedRequest) {
 	difference := got.differenceFrom(want)
 	name := strconv.Itoa(want.code)
 	if difference != "" {
-		if name = r.isNamed(got, want); name == "" {
+		if name = r.isNamed(got, want); name == "" && w.answersEitherWay(r, got, user.direct[i]) {
+			name = "either way"
+		}
+		if name == "" {
 			w.t.Errorf("%v: %s\n got %d %v %.400q\nwant %d %v %.400q", r, difference,
 				got.code, got.header, got.body, want.code, want.header, want.body)
 		}
@@ -332,6 +335,18 @@ func (w *compareWorld) compare(r *comparedRequest) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.seen[cmp.Or(name, "different")]++
+}
+
+// answersEitherWay reports whether the API server, asked again, answers as the replica did: what is wrong in two ways at
+// once may get either error.
+func (w *compareWorld) answersEitherWay(r *comparedRequest, got *reply, direct asker) bool {
+	for range 3 {
+		again, err := r.ask(w.t.Context(), direct)
+		if err == nil && got.differenceFrom(again) == "" {
+			return true
+		}
+	}
+	return false
 }
 
 // isNamed returns which of the differences that docs/serve.md names this is; "" if it is none of them.

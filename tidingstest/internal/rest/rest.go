@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidings/tidings/object"
@@ -40,12 +41,19 @@ type Registry struct {
 
 	mu     sync.Mutex // guards the fields below
 	random *rand.Rand
+	number uint32 // of this registry
 	uids   uint64
 }
 
-// NewRegistry returns a registry. Its generated names and uids depend only on the seed and the order of requests.
+// registries is the number of registries in the process.
+var registries atomic.Uint32
+
+// NewRegistry returns a registry. Its generated names depend only on the seed and the order of requests. No other registry
+// of the process gives the same uids, as no other cluster does.
 func NewRegistry(store *storage.Store, catalog *api.Catalog, seed uint64) *Registry {
-	return &Registry{Store: store, Catalog: catalog, Clock: time.Now, random: rand.New(rand.NewPCG(seed, 0))}
+	return &Registry{
+		Store: store, Catalog: catalog, Clock: time.Now, random: rand.New(rand.NewPCG(seed, 0)), number: registries.Add(1),
+	}
 }
 
 // Request describes a write.
@@ -133,7 +141,7 @@ func (r *Registry) NewUID() types.UID {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.uids++
-	return types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", r.uids))
+	return types.UID(fmt.Sprintf("%08x-0000-4000-8000-%012d", r.number, r.uids))
 }
 
 // Generated names have five random letters or digits that do not form words.
