@@ -16,7 +16,7 @@ import (
 //     later.
 //   - It does the work with the context of WithKey, so that the writes through a transport of OwnWrites.Wrap belong to the
 //     key.
-//   - Changed is called when a cache has changed, and Run runs beside the workers.
+//   - Run runs beside the workers.
 //
 // Its methods may be called from any goroutine.
 type KeyGate[K comparable] struct {
@@ -26,11 +26,9 @@ type KeyGate[K comparable] struct {
 
 // KeyGateOptions configures a KeyGate.
 type KeyGateOptions[K comparable] struct {
-	// Enqueue gets the keys that need not wait any more, with the highest priority with which Blocks was called, and with
-	// the normal one those whose objects were deleted before a cache has seen them. It must not block.
-	Enqueue func(K, workqueue.Priority)
-	// PriorityOf returns the priority of a key that a worker has got. Nil means the normal one.
-	PriorityOf func(K) workqueue.Priority
+	// Enqueue gets the keys that need not wait any more, and those whose objects were deleted before a cache has seen them.
+	// It must not block.
+	Enqueue func(K)
 	// OnMissed is called for a key that Blocks lets pass although a cache has not seen the write, because MaxWait has
 	// passed. Nil means nobody is told.
 	OnMissed func(key K, write string)
@@ -40,15 +38,14 @@ type KeyGateOptions[K comparable] struct {
 
 // NewKeyGate returns a gate for the writes of w's transports, and with w's caches.
 func NewKeyGate[K comparable](w *OwnWrites, o KeyGateOptions[K]) *KeyGate[K] {
-	if o.PriorityOf == nil {
-		o.PriorityOf = func(K) workqueue.Priority { return workqueue.Normal }
-	}
+	priority := func(K) workqueue.Priority { return workqueue.Normal } // the caller knows those of its queue
 	missed := func(m missedWrite[K]) {
 		if o.OnMissed != nil {
 			o.OnMissed(m.key, m.write.String())
 		}
 	}
-	g := &KeyGate[K]{newGate(cmp.Or(o.MaxWait, defaultGateWait), o.PriorityOf, o.Enqueue, missed), w}
+	enqueue := func(key K, _ workqueue.Priority) { o.Enqueue(key) }
+	g := &KeyGate[K]{newGate(cmp.Or(o.MaxWait, defaultGateWait), priority, enqueue, missed), w}
 	g.gate.views = w.caches
 	return g
 }
@@ -56,19 +53,35 @@ func NewKeyGate[K comparable](w *OwnWrites, o KeyGateOptions[K]) *KeyGate[K] {
 // keyOf is the context key of what records the writes for a key with the OwnWrites.
 type keyOf struct{ writes *OwnWrites }
 
-// WithKey returns a context whose writes belong to the key.
+// keyWrites records the writes for a key of a KeyGate.
+type keyWrites[K comparable] struct{ keyRecorder[K] }
+
+// written returns what the key's writes that a cache may not have seen are filed under.
+func (r *keyWrites[K]) written() (all []written) {
+	r.gate.mu.Lock()
+	defer r.gate.mu.Unlock()
+	if p := r.gate.pending[r.key]; p != nil {
+		for _, e := range p.all {
+			all = append(all, writtenIn(e))
+		}
+	}
+	return all
+}
+
+// WithKey returns a context whose writes belong to the key. OwnWrites.Wait with it waits for no writes of other keys,
+// unless it is for one object.
 func (g *KeyGate[K]) WithKey(ctx context.Context, key K) context.Context {
-	return context.WithValue(ctx, keyOf{g.writes}, recorder(&keyRecorder[K]{gate: g.gate, key: key}))
+	return context.WithValue(ctx, keyOf{g.writes}, &keyWrites[K]{keyRecorder[K]{gate: g.gate, key: key}})
 }
 
 // Blocks reports whether the key has to wait. If so, the gate enqueues it later.
 func (g *KeyGate[K]) Blocks(key K) bool { return g.gate.blocks(key) }
 
-// Changed makes the gate look again. It costs one atomic load while no key waits.
-func (g *KeyGate[K]) Changed() { g.gate.cacheChanged() }
-
 // Run enqueues keys that have waited, until ctx ends.
-func (g *KeyGate[K]) Run(ctx context.Context) { g.gate.run(ctx) }
+func (g *KeyGate[K]) Run(ctx context.Context) {
+	defer g.writes.attach(g.gate)()
+	g.gate.run(ctx)
+}
 
 // KeyGateStats are the counters of a KeyGate; see Stats.
 type KeyGateStats struct {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -24,6 +25,37 @@ type OwnWrites struct {
 
 	mu    sync.Mutex
 	views []cacheView // replaced, never changed
+	// keyGates are those of the KeyGates that run. The slice is replaced, never changed.
+	keyGates atomic.Pointer[[]attached]
+}
+
+// attached is the gate of a KeyGate.
+type attached interface {
+	cacheChanged()
+	forget(cacheView)
+}
+
+// attach tells the gate of changes in the caches, until detach is called.
+func (w *OwnWrites) attach(g attached) (detach func()) {
+	w.replaceKeyGates(func(all []attached) []attached { return append(all, g) })
+	return func() {
+		w.replaceKeyGates(func(all []attached) []attached {
+			return slices.DeleteFunc(all, func(other attached) bool { return other == g })
+		})
+	}
+}
+
+func (w *OwnWrites) replaceKeyGates(change func([]attached) []attached) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.keyGates.Store(new(change(slices.Clone(w.attached()))))
+}
+
+func (w *OwnWrites) attached() []attached {
+	if all := w.keyGates.Load(); all != nil {
+		return *all
+	}
+	return nil
 }
 
 // written is what writes of OwnWrites are filed under: an object, or a collection if there is no name.
@@ -60,7 +92,7 @@ func (w *OwnWrites) Wrap(next http.RoundTripper) http.RoundTripper {
 		if w.noted(ctx) {
 			books[0] = w
 		}
-		if r, ok := ctx.Value(keyOf{w}).(recorder); ok {
+		if r, ok := ctx.Value(keyOf{w}).(notebook); ok {
 			books[1] = r
 		}
 		return books
@@ -81,12 +113,20 @@ func (w *OwnWrites) remove(view cacheView) {
 	w.views = slices.DeleteFunc(slices.Clone(w.views), func(other cacheView) bool { return other == view })
 	w.mu.Unlock()
 	w.gate.forget(view)
+	for _, g := range w.attached() {
+		g.forget(view)
+	}
 	w.Changed()
 }
 
-// Changed makes waiting readers look again. Call it when a cache has changed. It costs one atomic load while nobody
-// waits.
-func (w *OwnWrites) Changed() { w.gate.cacheChanged() }
+// Changed makes waiting readers, and KeyGates that run, look again. Call it when a cache has changed. It costs a few
+// atomic loads while nobody waits.
+func (w *OwnWrites) Changed() {
+	w.gate.cacheChanged()
+	for _, g := range w.attached() {
+		g.cacheChanged()
+	}
+}
 
 // Any reports whether there may be writes that a cache has not seen.
 func (w *OwnWrites) Any() bool {
@@ -98,13 +138,16 @@ func (w *OwnWrites) Any() bool {
 // Wait waits until the caches have seen the earlier writes to the object; without a name, to all objects of the
 // resource in the namespace, or everywhere. If ctx ends first, or the longest wait is over, the error says which write
 // is missing in which cache. A read after that does not wait for it any more.
+//
+// With a context of KeyGate.WithKey, only the key's own writes count, unless there is a name: the gate has waited for the
+// earlier ones already, and a list that waits for other keys' writes occupies the worker for as long as caches are late.
 func (w *OwnWrites) Wait(ctx context.Context, resource schema.GroupResource, key object.Key) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, w.gate.maxWait,
 		fmt.Errorf("the longest wait of %v is over", w.gate.maxWait))
 	defer cancel()
 	read := written{resource, key.Namespace, key.Name}
 	for {
-		concerned := w.concerned(read)
+		concerned := w.concernedBy(ctx, read)
 		if len(concerned) == 0 {
 			return nil
 		}
@@ -114,10 +157,23 @@ func (w *OwnWrites) Wait(ctx context.Context, resource schema.GroupResource, key
 		if !slices.ContainsFunc(concerned, func(k written) bool { return k.name == "" }) {
 			return nil
 		}
-		if slices.Equal(concerned, w.concerned(read)) { // nothing was found in a collection
+		if slices.Equal(concerned, w.concernedBy(ctx, read)) { // nothing was found in a collection
 			return nil
 		}
 	}
+}
+
+// concernedBy returns what writes to what is read with the context are filed under, and are waited for.
+func (w *OwnWrites) concernedBy(ctx context.Context, read written) []written {
+	found := w.concerned(read)
+	by, ok := ctx.Value(keyOf{w}).(interface{ written() []written })
+	if !ok || read.name != "" || len(found) == 0 {
+		return found
+	}
+	own := by.written()
+	return slices.DeleteFunc(found, func(k written) bool {
+		return !slices.ContainsFunc(own, func(o written) bool { return o.concerns(k) })
+	})
 }
 
 // concerned returns what writes to what is read are filed under. It forgets those that are too old to wait for.
