@@ -38,6 +38,14 @@ func (s size) operatorJobs() []operatorJob {
 		{name: "duplicates", what: operator.Measurement{Duplicates: &late}},
 		{name: "duplicates waiting", what: operator.Measurement{Duplicates: &waiting}},
 	}
+	for _, writes := range []operator.Writes{operator.Controller, operator.Gated, operator.Waiting} {
+		jobs = append(jobs, operatorJob{name: "jobs " + string(writes), only: engine.Tidings,
+			what: operator.Measurement{Jobs: &operator.Jobs{Objects: operator.JobObjects, Writes: writes}}})
+	}
+	for _, writes := range []operator.Writes{operator.TheirOption, operator.Unaware} {
+		jobs = append(jobs, operatorJob{name: "jobs " + string(writes), only: engine.ClientGo,
+			what: operator.Measurement{Jobs: &operator.Jobs{Objects: operator.JobObjects, Writes: writes}}})
+	}
 	for _, few := range []struct {
 		server operator.Server
 		reads  operator.Reads

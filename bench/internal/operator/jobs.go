@@ -44,8 +44,8 @@ type Jobs struct {
 // Writes is how an operator waits for its own writes.
 type Writes string
 
-// Controller is Tidings' own controller, Gated controller-runtime's with tidingsruntime.Gate, and Waiting with reads that wait:
-// by tidingsruntime.ReadYourWrites if TheirOption is not meant, which is controller-runtime's. Unaware does nothing.
+// The ways: Tidings' own controller; controller-runtime's behind tidingsruntime.Gate; with the reads that wait of
+// tidingsruntime.ReadYourWrites; with those of its own option; and with nothing.
 const (
 	Controller  Writes = "controller"
 	Gated       Writes = "gated"
@@ -53,6 +53,9 @@ const (
 	TheirOption Writes = "their option"
 	Unaware     Writes = "unaware"
 )
+
+// JobObjects is the number of objects that the operator usually has.
+const JobObjects = 200
 
 const (
 	jobWorkers   = 4

@@ -18,7 +18,7 @@ func TestJobs(t *testing.T) {
 	utilruntime.ErrorHandlers = nil // one of them delays by the time since its last error, which was in another bubble
 	got := map[Writes]measure.Metrics{}
 	for _, w := range []Writes{Controller, Gated, Waiting, TheirOption, Unaware} {
-		t.Run(string(w), func(t *testing.T) { got[w] = Jobs{Objects: 200, Writes: w}.run(t) })
+		t.Run(string(w), func(t *testing.T) { got[w] = Jobs{Objects: JobObjects, Writes: w}.run(t) })
 		t.Log(w, got[w])
 	}
 	for _, w := range []Writes{Controller, Gated, Waiting} {

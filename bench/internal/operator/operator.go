@@ -51,6 +51,7 @@ type Measurement struct {
 	Forms      *Forms      `json:",omitempty"`
 	Noting     *Noting     `json:",omitempty"`
 	Duplicates *Duplicates `json:",omitempty"`
+	Jobs       *Jobs       `json:",omitempty"`
 }
 
 // Run runs the measurement.
@@ -65,6 +66,8 @@ func (m Measurement) Run(t *testing.T) (measure.Metrics, error) {
 		return m.Noting.run(t.Context())
 	case m.Duplicates != nil:
 		return m.Duplicates.run(t, m.Engine), nil
+	case m.Jobs != nil:
+		return m.Jobs.run(t), nil
 	default:
 		return nil, errors.New("there is nothing to measure")
 	}

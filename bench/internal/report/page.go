@@ -140,7 +140,9 @@ func (p Page) aboutOperators() string {
 		"with Tidings over `tidingsruntime.OneWatch`.\n\n"+
 		"Children are created with a generated name by a reconciler that sees none, in 20 rounds, 0.2 seconds apart, while every watch is 2 seconds late; in virtual\n"+
 		"time. Without read-your-writes, Tidings is its own `controller`; with it, it is controller-runtime's manager with `tidingsruntime.ReadYourWrites`, compared\n"+
-		"with controller-runtime's `EnableReadYourWritesConsistency`.\n\n",
+		"with controller-runtime's `EnableReadYourWritesConsistency`.\n\n"+
+		"The 200 objects get one Job each, with a generated name, from an operator with four workers that sees objects one second late and Jobs three, and whose\n"+
+		"writes take 10 ms; in virtual time. The gate is `tidingsruntime.Gate` in front of controller-runtime's controller.\n\n",
 		number(float64(p.Secrets)), number(float64(p.ConfigMaps)), OnDemandBudget, number(float64(p.ConfigMaps)))
 }
 

@@ -186,6 +186,16 @@ var operatorRows = []Row{
 	{What: "children of one owner, watches late", Metric: "duplicates: children", Target: 1, Absolute: true},
 	{What: "children of one owner, watches late, reads wait for writes", Metric: "duplicates waiting: children",
 		Target: 1, Absolute: true},
+	{What: "200 objects, watches late, nothing against the gate: duplicates", Metric: "jobs gated: duplicates", Theirs: "jobs unaware: duplicates",
+		NoRatio: true},
+	{What: "200 objects, watches late, reads that wait against the gate: time", Metric: "jobs gated: time", Theirs: "jobs their option: time",
+		Unit: "s"},
+	{What: "200 objects, watches late, reads that wait: time", Metric: "jobs waiting: time", Theirs: "jobs their option: time",
+		Unit: "s"},
+	{
+		What: "200 objects, watches late, the gate beside our own controller: time", Metric: "jobs gated: time",
+		Theirs: "jobs controller: time", Beside: true, Unit: "s", Target: 1.1,
+	},
 }
 
 // busyRows are first syncs while all cores are busy.
