@@ -301,6 +301,8 @@ func TestGateNeverRunsARequestTwiceAtOnce(t *testing.T) {
 			time.Sleep(late / 50)
 		}
 		time.Sleep(time.Minute)
+		w.mu.Lock()
+		defer w.mu.Unlock()
 		if n := len(w.runs["one"]); n < 11 {
 			t.Errorf("%d runs", n)
 		}
