@@ -124,11 +124,6 @@ func (w *keyWorld) run() controller.KeyGateStats {
 		w.queue.add(key)
 	}
 	time.Sleep(time.Minute)
-	for _, key := range keyNames {
-		if w.ran[key].Before(end) {
-			w.Errorf("%s was lost", key)
-		}
-	}
 	st := w.gate.Stats()
 	if st.Waiting != 0 {
 		w.Errorf("%d keys still wait", st.Waiting)
@@ -136,6 +131,11 @@ func (w *keyWorld) run() controller.KeyGateStats {
 	cancel()
 	w.queue.close()
 	running.Wait()
+	for _, key := range keyNames {
+		if w.ran[key].Before(end) {
+			w.Errorf("%s was lost", key)
+		}
+	}
 	return st
 }
 
