@@ -102,6 +102,7 @@ func TestInformerForStays(t *testing.T) {
 				t.Errorf("%s: %d pods", what, n)
 			}
 		}
+		synctest.Wait() // handlers are called after the sync
 		if n := handled.Load(); n != 2 {
 			t.Errorf("the function's handler had %d calls", n)
 		}
