@@ -55,6 +55,8 @@ type expectation struct {
 	reached reachedVersions
 	// from is the request of the write, with which it can be looked up; nil if it cannot.
 	from *origin
+	// implied are expectations of other objects that a cache shows, too, if it shows this one.
+	implied []*expectation
 }
 
 // want is what is expected of an object.

@@ -61,7 +61,7 @@ func (r *keyWrites[K]) written() (all []written) {
 	r.gate.mu.Lock()
 	defer r.gate.mu.Unlock()
 	if p := r.gate.pending[r.key]; p != nil {
-		for _, e := range p.all {
+		for e := range p.every() {
 			all = append(all, writtenIn(e))
 		}
 	}

@@ -78,7 +78,7 @@ func (g *gate[K]) resolve(o *origin, a finding, held []heldObject) {
 	contradicted := false
 	var found []filed[K]
 	for key, p := range g.pending {
-		kept := p.all[:0]
+		kept := make([]*expectation, 0, len(p.all))
 		for _, e := range p.all {
 			if e.from != o {
 				kept = append(kept, e)
@@ -86,14 +86,15 @@ func (g *gate[K]) resolve(o *origin, a finding, held []heldObject) {
 			}
 			next, replaced, against := g.answered(e, a, held, caches)
 			contradicted = contradicted || against
-			if !replaced {
+			if replaced {
+				kept = append(kept, e.implied...)
+			} else {
 				kept = append(kept, e)
 			}
 			for _, e := range next {
 				found = append(found, filed[K]{key, e, p.until})
 			}
 		}
-		clear(p.all[len(kept):])
 		p.all = kept
 	}
 	o.countUndone(contradicted, now)
@@ -180,7 +181,7 @@ func (g *gate[K]) listed(e *expectation, a finding, held []heldObject, caches []
 // up, since nobody may know its labels.
 func (g *gate[K]) createdBefore(e *expectation, a finding) (next []*expectation) {
 	for _, p := range g.pending {
-		for _, other := range p.all {
+		for other := range p.every() {
 			if other.want != present || other.noted > e.noted || other.resource != e.resource || a.objects[other.object.Name] != nil ||
 				!e.from.sameServer(other.from) || other.object.Namespace != e.object.Namespace {
 				continue

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -285,5 +286,34 @@ func TestBodiesOfLostWrites(t *testing.T) {
 			t.Errorf("an hour after %d writes of 1 MiB each, %d bodies have been freed", n, gone.Load())
 		}
 		runtime.KeepAlive(w)
+	})
+}
+
+// TestObjectThatCameSince: a look-up finds that a lost patch has changed nothing, and somebody creates the object long
+// after. No write was missed.
+func TestObjectThatCameSince(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lost := func(ctx context.Context, w *mapWorld) {
+			w.server.Inject(tidingstest.Write, tidingstest.Fault{HangUp: true})
+			if _, err := w.maps().Patch(ctx, "a", types.MergePatchType, mergePatch, metav1.PatchOptions{}); err == nil {
+				w.Error("the answer was not lost")
+			}
+		}
+		w := newLateWorld(t, tidings.Scope{}, nil, lost)
+		outside := w.controller.WithWrites(t.Context())
+		lost(outside, w)
+		must(0, controller.WaitForWrites(outside))
+		w.twice()
+		time.Sleep(8 * time.Second)
+		w.server.Create(lateConfigMap("a"))
+		time.Sleep(time.Minute)
+		w.controller.Enqueue(lateKey)
+		<-w.reconciles
+		if st := w.controller.Stats(); absent(w) || st.GateTimeouts != 0 || st.GateLookups == 0 {
+			t.Errorf("%d timeouts, %d look-ups", st.GateTimeouts, st.GateLookups)
+		}
+		if err := controller.WaitForWrites(outside); err != nil {
+			t.Error(err)
+		}
 	})
 }

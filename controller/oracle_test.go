@@ -86,6 +86,7 @@ type oracle struct {
 	caches    []*oracleCache
 	restored  bool
 	late      time.Duration
+	maxWait   time.Duration
 	log       []string
 
 	mu sync.Mutex
@@ -97,17 +98,18 @@ type oracle struct {
 
 // ownWrite is what a write has left: a number among the states of a pod.
 type ownWrite struct {
+	pod   tidings.Key
 	state int
 	// soft is set if it is enough that the pod is being deleted.
 	soft bool
-	at   time.Time
 }
 
 type oracleCache struct {
 	*tidings.SharedInformer[*corev1.Pod]
 	labeled    bool
-	namespaces []string  // nil: all
-	left       time.Time // when a namespace was removed last
+	namespaces []string // nil: all
+	// left has the writes to a namespace that the cache had shown when it was removed last. It starts anew after that.
+	left map[ownWrite]bool
 }
 
 func (c *oracleCache) has(namespace string) bool {
@@ -134,6 +136,9 @@ func runOracle(t *testing.T, seed uint64, counts *oracleCounts) {
 		own: map[tidings.Key]map[tidings.Key]ownWrite{},
 	}
 	o.late = time.Duration(o.number(2000)) * time.Millisecond
+	if o.number(8) == 0 { // so that writes are looked up although the server has confirmed them
+		o.late, o.maxWait = o.late+5*time.Second, time.Minute
+	}
 	o.server = tidingstest.NewServer(t, tidingstest.ServerOptions{})
 	o.server.Create(o.pod("default", "anchor", "own"))
 	for _, name := range oracleNames {
@@ -153,7 +158,7 @@ func runOracle(t *testing.T, seed uint64, counts *oracleCounts) {
 		}
 		times <- time.Now()
 		return controller.Result{}, nil
-	}, controller.Options{Logger: slog.New(slog.DiscardHandler)})
+	}, controller.Options{Logger: slog.New(slog.DiscardHandler), MaxGateWait: o.maxWait})
 	for _, scope := range []tidings.Scope{{}, {Labels: "role=own", Namespaces: []string{"default"}}, {Namespaces: []string{"default"}}} {
 		if o.number(2) == 0 && len(o.caches) > 0 {
 			continue
@@ -212,7 +217,7 @@ func runOracle(t *testing.T, seed uint64, counts *oracleCounts) {
 
 // connect makes the clients.
 func (o *oracle) connect() {
-	o.writes = controller.NewOwnWrites(0, func(context.Context) bool { return true })
+	o.writes = controller.NewOwnWrites(o.maxWait, func(context.Context) bool { return true })
 	config := o.server.Config()
 	config.Wrap(o.writes.Wrap)
 	config.Wrap(controller.TrackWrites)
@@ -282,7 +287,7 @@ func (o *oracle) did(key tidings.Key, soft bool, pod tidings.Key) {
 		if o.own[by] == nil {
 			o.own[by] = map[tidings.Key]ownWrite{}
 		}
-		o.own[by][pod] = ownWrite{len(o.states[pod]) - 1, soft, time.Now()}
+		o.own[by][pod] = ownWrite{pod, len(o.states[pod]) - 1, soft}
 	}
 }
 
@@ -291,19 +296,11 @@ func (o *oracle) check(key tidings.Key, one *tidings.Key) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, cache := range o.caches {
-		snapshot := cache.Snapshot()
 		for pod, write := range o.own[key] {
-			if !cache.has(pod.Namespace) || one != nil && pod != *one {
+			if !cache.has(pod.Namespace) || one != nil && pod != *one || cache.left[write] {
 				continue
 			}
-			if pod.Namespace == "other" && write.at.Add(o.late+time.Second).Before(cache.left) {
-				continue // it has shown the write, and starts anew
-			}
-			held := podState{}
-			if p, ok := snapshot.Get(pod); ok {
-				held = podState{p.UID, p.ResourceVersion, p.Labels["role"], true, p.DeletionTimestamp != nil}
-			}
-			if !o.allowed(cache, pod, write, held) {
+			if held, ok := o.shown(cache, write); !ok {
 				o.Errorf("%v: a cache of %v (labeled %v) has %+v of %v, but the states are %+v, of which it wrote number %d",
 					key, cache.namespaces, cache.labeled, held, pod, o.states[pod], write.state)
 			}
@@ -311,17 +308,21 @@ func (o *oracle) check(key tidings.Key, one *tidings.Key) {
 	}
 }
 
-func (o *oracle) allowed(cache *oracleCache, pod tidings.Key, write ownWrite, held podState) bool {
-	all := o.states[pod]
+// shown returns what the cache holds of the written pod, and whether that is its state after the write or a later one.
+func (o *oracle) shown(cache *oracleCache, write ownWrite) (held podState, ok bool) {
+	if p, ok := cache.Get(write.pod); ok {
+		held = podState{p.UID, p.ResourceVersion, p.Labels["role"], true, p.DeletionTimestamp != nil}
+	}
+	all := o.states[write.pod]
 	if len(all) == 0 {
-		return held == podState{}
+		return held, held == podState{}
 	}
 	for _, s := range all[max(write.state, 0):] {
 		if cache.shows(s) == held {
-			return true
+			return held, true
 		}
 	}
-	return write.soft && held.end
+	return held, write.soft && held.end
 }
 
 // somebodyElse makes a change that nobody tracks.
@@ -478,14 +479,28 @@ func (o *oracle) moveNamespaces(ctx context.Context) {
 	namespaces := []string{"default"}
 	if len(cache.namespaces) == 1 {
 		namespaces = oracleNamespaces
+	} else {
+		o.leave(cache)
 	}
 	if cache.SetNamespaces(ctx, namespaces...) == nil {
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		if cache.namespaces = namespaces; len(namespaces) == 1 {
-			cache.left = time.Now()
-		}
+		cache.namespaces = namespaces
 		o.log = append(o.log, fmt.Sprint("namespaces: ", namespaces))
+	}
+}
+
+// leave records which writes a cache shows that is about to lose a namespace.
+func (o *oracle) leave(cache *oracleCache) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	cache.left = map[ownWrite]bool{}
+	for _, writes := range o.own {
+		for _, write := range writes {
+			if _, ok := o.shown(cache, write); ok && write.pod.Namespace == "other" {
+				cache.left[write] = true
+			}
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"iter"
 	"slices"
 	"time"
 )
@@ -12,10 +13,35 @@ type writes struct {
 	until time.Time
 }
 
-// add adds an expectation, in place of those that it implies.
+// add adds an expectation, in place of those that it implies. It keeps those of other objects: a look-up may show that the
+// write of e was undone, which says nothing of theirs.
 func (p *writes) add(e *expectation, caches []cacheView) {
-	p.all = slices.DeleteFunc(p.all, func(other *expectation) bool { return e.implies(other, caches) })
+	p.all = slices.DeleteFunc(p.all, func(other *expectation) bool {
+		if !e.implies(other, caches) {
+			return false
+		}
+		e.implied = append(append(e.implied, other.implied...), other)
+		other.implied = nil
+		return true
+	})
+	e.implied = slices.DeleteFunc(e.implied, func(other *expectation) bool { return other.object.UID == e.object.UID })
 	p.all = append(p.all, e)
+}
+
+// every iterates over all that is expected, including what other expectations imply.
+func (p *writes) every() iter.Seq[*expectation] {
+	return func(yield func(*expectation) bool) {
+		for _, e := range p.all {
+			for _, implied := range e.implied {
+				if !yield(implied) {
+					return
+				}
+			}
+			if !yield(e) {
+				return
+			}
+		}
+	}
 }
 
 // verdict returns how the caches show the expectation: as well as the one that shows it least.
@@ -46,8 +72,8 @@ func (g *gate[K]) unseen(p *writes, caches []cacheView) *expectation {
 		v := past
 		if missing != nil {
 			v = shown // not of interest
-		} else if v = g.verdict(e, caches); v == past {
-			continue
+		} else if v = g.verdict(e, caches); v == past || v == unclear && e.want == absent && !time.Now().Before(p.until) {
+			continue // once nobody waits any more, it is an object that has come since
 		} else if v != shown {
 			missing = e
 		}

@@ -49,7 +49,7 @@ func (r *keyRecorder[K]) lastWritten(e *expectation) (last types.UID) {
 	if p == nil {
 		return ""
 	}
-	for _, other := range p.all {
+	for other := range p.every() {
 		if other.want == present && other.in == e.in && other.key() == e.key() {
 			last = other.object.UID
 		}

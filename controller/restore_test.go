@@ -140,3 +140,25 @@ func TestConfirmedWrites(t *testing.T) {
 		})
 	}
 }
+
+// TestUndoneByOthers: a key waits for what it has created before an object that somebody else has deleted since. A look-up
+// of the latter shows that it is gone, which says nothing of the former.
+func TestUndoneByOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLateWorld(t, tidings.Scope{}, nil, func(ctx context.Context, w *mapWorld) {
+			w.server.BreakConnections()
+			synctest.Wait()
+			w.server.Inject(tidingstest.Watch, tidingstest.Fault{Delay: 7 * time.Second})
+			for _, name := range []string{"a", "b", "c"} {
+				must(w.maps().Create(ctx, lateConfigMap(name), metav1.CreateOptions{}))
+			}
+			for _, name := range []string{"b", "c"} {
+				must(0, w.plain.CoreV1().ConfigMaps("default").Delete(ctx, name, metav1.DeleteOptions{}))
+			}
+		})
+		waited := w.twice()
+		if st := w.controller.Stats(); !showsTruth(w) || st.GateTimeouts != 0 {
+			t.Errorf("waited for %v; %d timeouts; up to date: %v", waited, st.GateTimeouts, showsTruth(w))
+		}
+	})
+}
