@@ -41,6 +41,8 @@ type expectation struct {
 	// guessed is set if it is not certain that the write concerned the object with this uid: the cache held that one, and
 	// may have been behind.
 	guessed bool
+	// certain is set if a look-up has found that it is gone.
+	certain bool
 	// unlabeled is set if the labels are not known.
 	unlabeled bool
 	// created is set if the write has made the object.
@@ -75,10 +77,11 @@ type state struct {
 	uid     types.UID
 	version string
 	ending  bool // it is being deleted
+	kept    bool // something keeps the server from removing it
 }
 
 func stateOf(o metav1.Object) state {
-	return state{o.GetUID(), o.GetResourceVersion(), o.GetDeletionTimestamp() != nil}
+	return state{o.GetUID(), o.GetResourceVersion(), o.GetDeletionTimestamp() != nil, !nothingHolds(o)}
 }
 
 // view is a cache as expectations look at it.
@@ -162,13 +165,14 @@ func (e *expectation) seenIn(held state) verdict {
 }
 
 // allows reports whether the object may be in this state. What is gone may nevertheless be there in a later version than
-// the last one: then something held up its end.
+// the last one, if something holds up its end, and no look-up has found it gone. A namespace has finalizers in its spec.
 func (e *expectation) allows(held state) bool {
 	switch e.want {
 	case present:
 		return !object.OlderResourceVersion(held.version, e.object.ResourceVersion)
 	case gone:
-		return object.OlderResourceVersion(e.object.ResourceVersion, held.version)
+		kept := held.kept || e.resource.Resource == "namespaces"
+		return kept && !e.certain && object.OlderResourceVersion(e.object.ResourceVersion, held.version)
 	}
 	return held.ending
 }

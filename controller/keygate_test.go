@@ -27,8 +27,8 @@ import (
 
 // TestKeyGate runs workers over a simple queue with a KeyGate. Each key writes at random to objects that are its own, so
 // that the server's state of these is what the cache must show in the next run of the key. Every key that is added runs
-// after that, and waits no longer than the cache is late, or than MaxWait. The gate gives up only if the cache is later than
-// that.
+// after that, and waits no longer than the cache is late, or than MaxWait. The gate gives up only if the cache is later
+// than that.
 func TestKeyGate(t *testing.T) {
 	var total controller.KeyGateStats
 	sequences := 0
@@ -59,7 +59,8 @@ type keyWorld struct {
 	writes  map[string]time.Time // the last write of each key that was not refused
 	blocked map[string]time.Time // since when it waits
 	ran     map[string]time.Time
-	missed  map[string]time.Time // when the gate gave up last: until the cache has caught up with that, it may show anything
+	// missed is when the gate gave up last: until the cache has caught up with that, it may show anything.
+	missed map[string]time.Time
 }
 
 const keyMaxWait = 10 * time.Second
@@ -71,7 +72,8 @@ func newKeyWorld(t *testing.T, seed uint64) *keyWorld {
 	var mu sync.Mutex
 	w := &keyWorld{
 		T: t, server: tidingstest.NewServer(t, tidingstest.ServerOptions{}), queue: newKeyQueue(),
-		writes: map[string]time.Time{}, blocked: map[string]time.Time{}, ran: map[string]time.Time{}, missed: map[string]time.Time{},
+		writes: map[string]time.Time{}, blocked: map[string]time.Time{}, ran: map[string]time.Time{},
+		missed: map[string]time.Time{},
 		number: func(n int) int {
 			mu.Lock()
 			defer mu.Unlock()

@@ -169,7 +169,7 @@ func (g *gate[K]) listed(e *expectation, a finding, held []heldObject, caches []
 	for _, h := range held {
 		if now := a.objects[h.key.Name]; now == nil || now.UID != h.uid {
 			end := e.found(nil, e.from.again(h.key.Name))
-			end.want, end.before = gone, nil
+			end.want, end.before, end.certain = gone, nil, !e.from.isSelective() // else it may have left the selector
 			end.object = metav1.ObjectMeta{Namespace: h.key.Namespace, Name: h.key.Name, UID: h.uid, ResourceVersion: h.version}
 			next = append(next, end)
 		}

@@ -122,7 +122,7 @@ func (o *origin) lookUp(ctx context.Context) (a finding) {
 		return a
 	}
 	query := url.Values{"limit": {lookupPage}}
-	if o.labels != "" && !o.all {
+	if o.isSelective() {
 		query.Set("labelSelector", o.labels)
 	}
 	for {
@@ -205,9 +205,12 @@ func (o *origin) deletable(caches []cacheView) (all []heldObject) {
 	return all
 }
 
+// isSelective reports whether the answer to a look-up has only the objects with some labels.
+func (o *origin) isSelective() bool { return o.labels != "" && !o.all }
+
 // selects reports whether the answer to a look-up would contain the object.
 func (o *origin) selects(obj metav1.Object) bool {
-	if o.all || o.labels == "" {
+	if !o.isSelective() {
 		return true
 	}
 	selector, err := labels.Parse(o.labels)

@@ -246,7 +246,7 @@ func (n *note) noteCollection(book notebook, a *apiwrite.Answer) {
 	for i := range a.Items {
 		item := &a.Items[i]
 		e := &expectation{want: ending, resource: n.request.Resource, object: item.ObjectMeta, from: from}
-		if n.options.Force && n.isGone(item) {
+		if n.options.Force && len(item.Finalizers) == 0 && n.request.Resource.Resource != "namespaces" {
 			e.want = gone
 		}
 		book.note(e)
