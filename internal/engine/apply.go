@@ -54,6 +54,7 @@ func (inf *Informer[T]) applyChanges(p *part[T], changes []intake.Change[T], ver
 // applyArrivals puts objects of an unfinished first list into the store and notifies the handlers
 // of them. It returns false if the part was removed.
 func (inf *Informer[T]) applyArrivals(p *part[T], g *store.Gathering[T], a *store.Arrivals[T]) bool {
+	p.guardArrivals(a, g.Len())
 	inf.apply.Lock()
 	defer inf.unlockApply()
 	if p.removed {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"iter"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -42,13 +43,20 @@ func (inf *Informer[T]) newGuard() *mutationGuard {
 	return g
 }
 
-// openNow returns the object that the store holds now, if it is open.
+// openNow returns the object that the store has now, if it is open, or somebody holds it.
 func (inf *Informer[T]) openNow(key object.Key) (object.Object, bool) {
 	held, ok := inf.store.Snapshot().Held(key)
-	if !ok || held.IsFolded() {
+	if !ok {
 		return nil, false
 	}
 	return held.Open()
+}
+
+// guardOpened has the store show the guard what it opens, and what it no longer keeps open.
+func (inf *Informer[T]) guardOpened(options *store.Options) {
+	if s := inf.guard.sampler; s != nil {
+		options.OnOpened, options.OnDropped = s.Opened, s.Dropped
+	}
 }
 
 // sampled records what the sampler found.
@@ -125,24 +133,48 @@ func (p *part[T]) guardChanges(changes []intake.Change[T]) {
 		}
 	}
 	if last >= 0 {
-		s.Keep(changes[last].Object, len(changes))
-		s.Arriving(changes[last].Key, changes[last].Object)
+		key, o := changes[last].Key, changes[last].Object
+		s.Keep(o, len(changes))
+		if !p.inf.memory.Folds() {
+			s.Arriving(key, o)
+		} else { // it may be folded at once
+			s.Opened(key, o)
+		}
 	}
 	s.Visit()
 }
 
 // guardList shows the guard the objects of a list, before they are in the store.
 func (p *part[T]) guardList(objects object.Collection[T]) {
-	if _, gathered := objects.(*store.Gathering[T]); gathered {
-		return // they may be folded
+	from := 0
+	if g, gathered := objects.(*store.Gathering[T]); gathered {
+		from = g.Len() - g.Waiting() // the others have arrived
 	}
-	p.inf.guard.sampler.Listed(func(yield func(object.Key, object.Object) bool) {
-		for key, o := range objects.All() {
-			if !yield(key, o) {
+	some, n := someOpen(store.HeldOf(objects), from, objects.Len())
+	p.inf.guard.sampler.Listed(some, n)
+}
+
+// guardArrivals shows the guard objects of a list of n so far, before anybody else has them.
+func (p *part[T]) guardArrivals(a *store.Arrivals[T], n int) {
+	p.inf.guard.sampler.Listing(someOpen(store.HeldOf(a), 0, n))
+}
+
+// someOpen returns as many of n objects as the guard remembers, spread evenly, from one on, if they are open or somebody
+// holds them. It looks at no others: that would keep them over the next garbage collection.
+func someOpen[T object.Object](
+	objects iter.Seq[store.Held[T]], from, n int,
+) (some iter.Seq2[object.Key, object.Object], most int) {
+	i, step := -1, (n+guard.Prints-1)/guard.Prints
+	return func(yield func(object.Key, object.Object) bool) {
+		for held := range objects {
+			if i++; i < from || i%step > 0 {
+				continue
+			}
+			if o, ok := held.Open(); ok && !yield(held.Key(), o) {
 				return
 			}
 		}
-	}, objects.Len())
+	}, n / max(1, step)
 }
 
 // GuardsMutations reports whether the informer has a guard.

@@ -133,6 +133,7 @@ func New[T object.Object](cfg Config[T]) *Informer[T] {
 	if !cfg.NoMutationGuard {
 		options.OnStrayPart = inf.onStrayPart
 	}
+	inf.guardOpened(&options)
 	inf.writer = store.NewWriter[T](options)
 	inf.store = inf.writer.Store()
 	if cfg.Memory != nil {

@@ -25,8 +25,8 @@ func (inf *Informer[T]) keepBudget() { inf.memory.Note(nil) }
 
 // Fold implements memory.Owner.
 func (inf *Informer[T]) Fold(cold *store.Cold[T]) {
-	for _, key := range cold.Keys() { // what was written to one cannot be found once it is folded
-		inf.guard.sampler.Changing(key)
+	for _, key := range cold.Keys() { // what was written to one cannot be found once it is folded, unless somebody holds it
+		inf.guard.sampler.Look(key)
 	}
 	inf.apply.Lock()
 	defer inf.unlockApply()
@@ -37,7 +37,7 @@ func (inf *Informer[T]) Fold(cold *store.Cold[T]) {
 }
 
 // Guarded implements memory.Owner.
-func (inf *Informer[T]) Guarded() int { return inf.guard.sampler.Held() }
+func (inf *Informer[T]) Guarded(opened int) int { return inf.guard.sampler.Held(opened) }
 
 // SharedBytes implements memory.Owner.
 func (inf *Informer[T]) SharedBytes() (bytes int64) {

@@ -666,7 +666,7 @@ func TestGuardSamplesSingleChanges(t *testing.T) {
 	if len(p.inFlight.opened) != 0 {
 		t.Error("what was opened for a change is kept open")
 	}
-	if n := inf.guard.sampler.Held(); n != 3 {
+	if n := inf.guard.sampler.Held(0); n != 3 {
 		t.Errorf("%d of %d changes are remembered, want 3", n, 3*guard.EveryChange)
 	}
 }

@@ -7,9 +7,11 @@
 //  3. Arriving, Listed, Changing, Forget and Visit work by time: they remember the fingerprints of
 //     up to Prints objects, without keeping these alive, and look at each again when it is
 //     replaced, and every few minutes.
+//  4. Opened and Dropped do the same for objects that the cache does not keep in memory: see there.
 package guard
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/tidings/tidings/object"
@@ -40,6 +42,8 @@ type Sampler struct {
 	kept    []sample
 	next    int // index of the kept sample to check and replace next
 	prints  prints
+	opened  opened
+	spoiled []object.Object // the latest that were found, until Forget: up to Kept
 }
 
 // sample is a kept object with its key and fingerprint when it was taken. The methods of one that
@@ -103,14 +107,15 @@ func (s *Sampler) exchange(taken sample) (before sample, ok bool) {
 	return before, true
 }
 
-// Held returns how many objects the Sampler keeps alive, which may no longer be in the cache.
-func (s *Sampler) Held() int {
+// Held returns how many objects the Sampler keeps alive that may no longer be in the cache, which still has this many of
+// those that were opened.
+func (s *Sampler) Held(opened int) int {
 	if s == nil {
 		return 0
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.kept)
+	return len(s.kept) + len(s.spoiled) + max(0, len(s.opened.samples)-opened)
 }
 
 // CheckAll looks at every object for the last time.
@@ -121,6 +126,9 @@ func (s *Sampler) CheckAll() {
 	for _, key := range s.keys() {
 		s.Changing(key)
 	}
+	for _, k := range s.takeOpened(func(*openedSample) bool { return true }) {
+		s.check(k.sample)
+	}
 	s.mu.Lock()
 	kept := s.kept
 	s.kept, s.next = nil, 0
@@ -128,6 +136,9 @@ func (s *Sampler) CheckAll() {
 	for _, k := range kept {
 		s.check(k)
 	}
+	s.mu.Lock()
+	s.spoiled = nil
+	s.mu.Unlock()
 }
 
 func (s *Sampler) check(k sample) {
@@ -136,7 +147,8 @@ func (s *Sampler) check(k sample) {
 	}
 }
 
-// found reports an object that was written to, once: its fingerprint is forgotten, or is now the one given.
+// found reports an object that was written to, once: its fingerprint is forgotten, or is now the one given. It is kept
+// until the next list, which puts it right, so that those who use it hear of that.
 func (s *Sampler) found(f Finding, obj object.Object, sum uint64) {
 	s.mu.Lock()
 	s.prints.remove(f.Key)
@@ -144,6 +156,10 @@ func (s *Sampler) found(f Finding, obj object.Object, sum uint64) {
 		if addressOf(s.kept[i].obj) == addressOf(obj) {
 			s.kept[i].sum = sum
 		}
+	}
+	s.opened.setSum(obj, sum)
+	if s.spoiled = append(s.spoiled, obj); len(s.spoiled) > Kept {
+		s.spoiled = slices.Delete(s.spoiled, 0, 1)
 	}
 	s.mu.Unlock()
 	s.report(f)

@@ -79,12 +79,12 @@ func TestGuardChecksEverySampleOnce(t *testing.T) {
 			t.Fatalf("%d reports after %d samples, want %d", len(found), i+1, want)
 		}
 	}
-	if g.Held() != Kept {
-		t.Errorf("%d objects are held, want %d", g.Held(), Kept)
+	if g.Held(0) != 2*Kept { // and those found last
+		t.Errorf("%d objects are held, want %d", g.Held(0), 2*Kept)
 	}
 	g.CheckAll()
-	if g.Held() != 0 {
-		t.Errorf("%d objects are held in the end", g.Held())
+	if g.Held(0) != 0 {
+		t.Errorf("%d objects are held in the end", g.Held(0))
 	}
 	g.CheckAll() // finds nothing more
 	if len(found) != remembered {
@@ -151,7 +151,7 @@ func TestGuardSamples(t *testing.T) {
 	}
 	var off *Sampler
 	off.Keep(namedSettings(0), 10*EveryChange)
-	if off.Sampled(1) || off.Held() != 0 {
+	if off.Sampled(1) || off.Held(0) != 0 {
 		t.Error("a guard that is off looks")
 	}
 	off.Arriving(object.Key{Name: "0"}, namedSettings(0))

@@ -101,7 +101,11 @@ func (s *Sampler) remember(key object.Key, obj object.Object) {
 	if address == 0 {
 		return
 	}
-	sum := Fingerprint(obj)
+	s.put(key, Fingerprint(obj), address)
+}
+
+// put remembers a fingerprint. If there is no room, the object whose place it needs is looked at first.
+func (s *Sampler) put(key object.Key, sum uint64, address uintptr) {
 	for {
 		s.mu.Lock()
 		inTheWay, full := s.prints.put(key, sum, address)
@@ -121,6 +125,14 @@ func (s *Sampler) Listed(objects iter.Seq2[object.Key, object.Object], n int) {
 	}
 	for _, key := range s.keys() {
 		s.look(key)
+	}
+	s.Listing(objects, n)
+}
+
+// Listing is Listed for some of the n objects, without a look at present ones.
+func (s *Sampler) Listing(objects iter.Seq2[object.Key, object.Object], n int) {
+	if s == nil || n == 0 {
+		return
 	}
 	i, taken := 0, 0
 	for key, obj := range objects {
@@ -160,7 +172,13 @@ func (s *Sampler) watches(key object.Key) bool {
 // Changing says that the object under key is about to be replaced or deleted. If its fingerprint is
 // remembered, it is looked at for the last time.
 func (s *Sampler) Changing(key object.Key) {
-	if s == nil || !s.watches(key) {
+	if s == nil {
+		return
+	}
+	for _, o := range s.takeOpened(func(o *openedSample) bool { return o.key == key }) {
+		s.check(o.sample)
+	}
+	if !s.watches(key) {
 		return
 	}
 	s.look(key)
@@ -176,6 +194,9 @@ func (s *Sampler) Forget() {
 	if s == nil {
 		return
 	}
+	s.mu.Lock()
+	s.spoiled = nil
+	s.mu.Unlock()
 	for _, key := range s.keys() {
 		obj, ok := s.current(key)
 		s.mu.Lock()
@@ -192,6 +213,7 @@ func (s *Sampler) Visit() {
 	if s == nil {
 		return
 	}
+	s.settleOpened()
 	for range s.allowed() {
 		key, ok := s.nextKey()
 		if !ok {
@@ -221,6 +243,13 @@ func (s *Sampler) nextKey() (key object.Key, ok bool) {
 	}
 	p.hand = (p.hand + 1) % len(p.order)
 	return p.order[p.hand], true
+}
+
+// Look looks at the object under key, if its fingerprint is remembered.
+func (s *Sampler) Look(key object.Key) {
+	if s != nil {
+		s.look(key)
+	}
 }
 
 // look compares the object under key with its fingerprint, and forgets that if the object was written to or replaced.

@@ -59,8 +59,8 @@ type Owner[T object.Object] interface {
 	Store() *store.Store[T]
 	// Fold folds the packed objects that are still in the store.
 	Fold(cold *store.Cold[T])
-	// Guarded is how many objects the mutation guard keeps open.
-	Guarded() int
+	// Guarded is how many objects the mutation guard keeps open, besides this many opened ones.
+	Guarded(opened int) int
 	// SharedBytes is the memory of what the owner's sources remember of objects that share equal parts.
 	SharedBytes() int64
 }
@@ -141,6 +141,9 @@ func (b *Account[T]) Budget() *budget.Budget { return b.memory }
 
 // Used returns the memory that the account used when it was last measured.
 func (b *Account[T]) Used() int64 { return b.used.Load() }
+
+// Folds reports whether objects may be folded.
+func (b *Account[T]) Folds() bool { return b != nil && b.Codec() != nil }
 
 // Codec returns the codec of the objects; nil if nothing can be folded.
 func (b *Account[T]) Codec() *codec.Objects[T] { return b.codec }
@@ -287,7 +290,7 @@ func (b *Account[T]) Measure() int64 {
 	if b.closed {
 		return 0
 	}
-	open := float64(st.Open+st.Recent+b.owner.Guarded()+b.openForHandlers()) * b.MeanSize()
+	open := float64(st.Open+st.Recent+b.owner.Guarded(st.Recent)+b.openForHandlers()) * b.MeanSize()
 	now := st.Bytes + st.TemplateBytes + int64(open) + int64(snap.Len())*PerObject + int64(st.IndexEntries)*PerEntry + b.Gathered.Load() + b.counts.Shared + int64(len(b.counts.Changed))*PerChanged
 	used := b.memory.Change(now - b.used.Swap(now))
 	left := b.memory.Bytes() - b.memory.Slack() - (used - int64(open) - st.TemplateBytes) // for what need not be folded; with more, folding would never end

@@ -134,7 +134,10 @@ func (f *folding[T]) openWith(with codec.Codec[T], k object.Key, e *folded[T]) (
 	case object.KeyOf(o) != k || o.GetUID() != e.uidText() || o.GetResourceVersion() != e.versionText():
 		return o, errOtherObject
 	}
-	f.opened.put(e.number, f.pointer(o))
+	if f.onOpened != nil {
+		f.onOpened(k, o)
+	}
+	f.opened.put(e.number(), f.pointer(o))
 	return o, nil
 }
 

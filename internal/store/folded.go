@@ -21,18 +21,41 @@ import (
 type folded[T object.Object] struct {
 	packed fold.Packed
 	identity
-	// number identifies the opened object in the table. While somebody holds that, readers get the same one.
-	number uint64
+	// state is twice the number that identifies the opened object in the table, plus 1 if recent keeps that. The entry
+	// has no room for more without taking another 16 bytes.
+	state atomic.Uint64
+}
+
+// newEntry returns an entry whose opened object has the number.
+func newEntry[T object.Object](packed fold.Packed, id identity, number uint64) *folded[T] {
+	e := &folded[T]{packed: packed, identity: id}
+	e.state.Store(2 * number)
+	return e
+}
+
+// number identifies the opened object in the table. While somebody holds that, readers get the same one.
+func (e *folded[T]) number() uint64 { return e.state.Load() / 2 }
+
+// isKept reports whether recent keeps the opened object.
+func (e *folded[T]) isKept() bool { return e.state.Load()%2 == 1 }
+
+// setKept records whether recent keeps the opened object, and reports whether that is new.
+func (e *folded[T]) setKept(kept bool) bool {
+	state := 2 * e.number()
+	if kept {
+		return e.state.CompareAndSwap(state, state+1)
+	}
+	return e.state.CompareAndSwap(state+1, state)
 }
 
 // newFolded returns the entry of an object that nobody has opened yet.
 func (f *folding[T]) newFolded(packed fold.Packed, uid types.UID, version string) *folded[T] {
-	return &folded[T]{packed: packed, identity: identityOf(uid, version), number: f.opened.number()}
+	return newEntry[T](packed, identityOf(uid, version), f.opened.number())
 }
 
 // packedAs returns an entry for the same object, packed in another way. Readers keep getting the same opened object.
 func (e *folded[T]) packedAs(packed fold.Packed) *folded[T] {
-	return &folded[T]{packed: packed, identity: e.identity, number: e.number}
+	return newEntry[T](packed, e.identity, e.number())
 }
 
 // folding is the state shared by all snapshots of a store with a codec.
@@ -49,6 +72,8 @@ type folding[T object.Object] struct {
 	unencoded   atomic.Pointer[string]
 	onOpenError func(object.Key, error)
 	onStrayPart func(object.Key)
+	onOpened    func(object.Key, object.Object)
+	onDropped   func(object.Object)
 }
 
 // folds are the folded objects of a snapshot or a transaction. It is nil in a store without a codec.
@@ -74,6 +99,7 @@ func (w *Writer[T]) UseCodec(c codec.Codec[T], typ reflect.Type) {
 	}
 	next := *w.store.Snapshot()
 	f := &folding[T]{codec: c, typ: typ, onOpenError: w.options.OnOpenError, onStrayPart: w.options.OnStrayPart}
+	f.onOpened, f.onDropped = w.options.OnOpened, w.options.OnDropped
 	f.templates.root, f.templates.needed = int64(typ.Elem().Size()), f.packer.Needs
 	if patcher, ok := c.(codec.Patcher[T]); ok {
 		f.patcher = patcher
@@ -272,7 +298,10 @@ func (f *folding[T]) register(k object.Key, e *folded[T], o T, err error) (T, bo
 		}
 		return o, false
 	}
-	return f.object(f.opened.put(e.number, f.pointer(o))), true
+	if f.onOpened != nil {
+		f.onOpened(k, o)
+	}
+	return f.object(f.opened.put(e.number(), f.pointer(o))), true
 }
 
 func (f *folding[T]) pointer(o T) unsafe.Pointer {
@@ -293,33 +322,54 @@ func (f *folding[T]) object(p unsafe.Pointer) (o T) {
 
 // held returns the object of an entry, if somebody holds it.
 func (f *folding[T]) held(e *folded[T]) (o T, ok bool) {
-	p := f.opened.get(e.number)
+	p := f.opened.get(e.number())
 	if p == nil {
 		return o, false
 	}
 	return f.object(p), true
 }
 
+// keepRecent keeps an object open that was read alone, perhaps in place of another.
+func (f *folding[T]) keepRecent(o T, e *folded[T]) {
+	if e.isKept() {
+		return
+	}
+	if dropped, ok := f.recent.add(o, e); ok && f.onDropped != nil {
+		f.onDropped(dropped)
+	}
+}
+
 // recent keeps the latest folded objects that were read one by one open.
 type recent[T object.Object] struct {
 	mu      sync.Mutex
-	objects []T // a ring
+	objects []recentObject[T] // a ring
 	next    int
 	limit   int
 }
 
-func (r *recent[T]) add(o T) {
+// recentObject is the object of an entry.
+type recentObject[T object.Object] struct {
+	object T
+	entry  *folded[T]
+}
+
+// add adds an object. It returns the one whose place that takes, if any.
+func (r *recent[T]) add(o T, e *folded[T]) (dropped T, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	added := recentObject[T]{object: o, entry: e}
 	switch {
-	case r.limit == 0:
+	case r.limit == 0 || !e.setKept(true):
 	case len(r.objects) < r.limit:
-		r.objects = append(r.objects, o)
+		r.objects = append(r.objects, added)
 	default:
 		r.next %= len(r.objects)
-		r.objects[r.next] = o
+		dropped, ok = r.objects[r.next].object, true
+		r.objects[r.next].entry.setKept(false)
+		r.objects[r.next] = added
 		r.next++
 	}
+	return dropped, ok
 }
 
 func (r *recent[T]) len() int {
@@ -334,6 +384,9 @@ func (r *recent[T]) resize(limit int) {
 	defer r.mu.Unlock()
 	r.limit = max(0, limit)
 	if len(r.objects) > r.limit {
+		for i := range r.objects[r.limit:] {
+			r.objects[r.limit+i].entry.setKept(false)
+		}
 		r.objects = slices.Clone(r.objects[:r.limit])
 	}
 }

@@ -249,6 +249,65 @@ func TestRecentObjectsStayOpen(t *testing.T) {
 	expect(0)
 }
 
+// TestHeldObjectIsKeptOpenForReaders: an object that somebody has open, and that is read by key, stays open after that.
+func TestHeldObjectIsKeptOpenForReaders(t *testing.T) {
+	w, keys := newFolding(t, 3)
+	s := w.Store()
+	held, _ := s.Snapshot().Get(keys[0])
+	foldKeys(w, true, keys...)
+	s.KeepRecent(2)
+	for range 3 {
+		if o, _ := s.Snapshot().Get(keys[0]); o != held {
+			t.Fatal("there are two objects of one version")
+		}
+	}
+	held = nil
+	runtime.GC()
+	runtime.GC()
+	s.Snapshot().Get(keys[0])
+	if st := s.Snapshot().FoldStats(); st.Recent != 1 || st.Opens != 0 {
+		t.Errorf("%d are kept open, after %d openings", st.Recent, st.Opens)
+	}
+	for _, key := range keys { // it goes, and comes back
+		s.Snapshot().Get(key)
+	}
+	s.Snapshot().Get(keys[0])
+	folds := s.Snapshot().folds
+	if o, ok := folds.held(folds.at(0)); !ok || o == nil || s.Snapshot().FoldStats().Recent != 2 {
+		t.Error("what was read last is not kept open")
+	}
+	if s.KeepRecent(0); s.Snapshot().folds.at(0).isKept() {
+		t.Error("what nobody keeps is kept")
+	}
+}
+
+// TestListPutsRightWhatWasWrittenTo: somebody holds the opened object of a folded state, and has written to it. A list
+// that brings the state once more makes that known, and readers get the new object.
+func TestListPutsRightWhatWasWrittenTo(t *testing.T) {
+	for _, written := range []bool{false, true} {
+		w, keys := newFolding(t, 2)
+		foldKeys(w, true, keys...)
+		held, _ := w.Store().Snapshot().Get(keys[0])
+		if written {
+			held.Labels = map[string]string{"written": "to"}
+		}
+		txn := w.Begin()
+		deltas := txn.Replace("", object.Items[*thing]{plainThing(0), plainThing(1)}, "100", false)
+		txn.Commit()
+		now, _ := w.Store().Snapshot().Get(keys[0])
+		if !written && (len(deltas) != 0 || now != held) {
+			t.Errorf("without a write: %v", deltas)
+		}
+		if !written {
+			continue
+		}
+		if len(deltas) != 1 || deltas[0].Old != held || deltas[0].Object != now || now == held ||
+			now.Labels["written"] != "" {
+			t.Errorf("after a write: %v", deltas)
+		}
+	}
+}
+
 // TestEqualObjectsAreNotOpened lists known objects again: the encodings are compared, whichever side is folded.
 func TestEqualObjectsAreNotOpened(t *testing.T) {
 	for _, known := range []bool{false, true} {

@@ -135,7 +135,7 @@ func putBuffer(scratch *[]byte) {
 // entry returns the entry of a packed object.
 func (f *folding[T]) entry(o T, packed fold.Packed) *folded[T] {
 	e := f.newFolded(packed, o.GetUID(), o.GetResourceVersion())
-	f.opened.put(e.number, f.pointer(o)) // readers keep getting o while somebody holds it
+	f.opened.put(e.number(), f.pointer(o)) // readers keep getting o while somebody holds it
 	return e
 }
 

@@ -205,7 +205,16 @@ func (a *Held[T]) unchanged(b *Held[T]) bool {
 	if a.ResourceVersion() != b.ResourceVersion() || a.UID() != b.UID() {
 		return false
 	}
-	return a.encodedLike(b) || equal(a.Object(), b.Object())
+	if a.encodedLike(b) {
+		return !a.isSpoiled(b)
+	}
+	return equal(a.Object(), b.Object())
+}
+
+// isSpoiled reports whether a is folded, and somebody has written to its opened object, which should be like b.
+func (a *Held[T]) isSpoiled(b *Held[T]) bool {
+	o, open := a.Open()
+	return open && a.folded != nil && !equal(o, b.Object())
 }
 
 // Differs reports whether o has other contents. Values that Kubernetes treats as equal do not count.

@@ -97,12 +97,12 @@ func (s *Snapshot[T]) readAt(k object.Key, n tree.Slot) (T, bool) {
 	if e == nil {
 		return s.objects.Get(n), true
 	}
-	if o, ok := s.folds.held(e); ok {
-		return o, true
+	o, ok := s.folds.held(e)
+	if !ok {
+		o, ok = s.folds.open(k, e, true)
 	}
-	o, ok := s.folds.open(k, e, true)
 	if ok {
-		s.folds.recent.add(o)
+		s.folds.keepRecent(o, e)
 	}
 	return o, ok
 }

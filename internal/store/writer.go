@@ -27,6 +27,10 @@ type Options struct {
 	// encoding: somebody has written to a part that it shares. One in many is checked; readers then
 	// get the correct object. It is called like OnOpenError. If it is nil, nothing is checked.
 	OnStrayPart func(key object.Key)
+	// OnOpened, if not nil, is called with each object that is opened, before anybody has it, and OnDropped with one
+	// that was kept open for readers and no longer is. They are called on any goroutine, and must not call the Store.
+	OnOpened  func(key object.Key, o object.Object)
+	OnDropped func(o object.Object)
 }
 
 // Writer is the write side of a store. Only one goroutine at a time may use it.
