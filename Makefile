@@ -19,6 +19,7 @@ test: ## all tests, end-to-end tests included, with the race detector where goro
 	$(GO) test -race -run 'Beside|Concurrently' $(COMPUTING)
 	$(GO) test $(COMPUTING)
 	cd cmd/tidings && $(GO) test -race ./...
+	cd controllerruntime && $(GO) test -race -short .
 	@.ci/each tested $(GO) test ./...
 
 test-short: ## the tests that need no control plane, without the race detector
