@@ -113,6 +113,7 @@ func testClientsMove(t *testing.T, trouble trouble) {
 	f.Load(configMap("0", "a"), configMap("1", "b"))
 	f.synced(t)
 	var done atomic.Bool
+	defer done.Store(true) // also if it fails: the clients would keep all later tests waiting
 	var clients sync.WaitGroup
 	var restores atomic.Int64
 	movers := make([]*mover, 8)
