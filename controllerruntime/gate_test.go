@@ -183,6 +183,7 @@ func TestGate(t *testing.T) {
 	for name, o := range map[string]ctrlcontroller.TypedOptions[work]{
 		"gated-priority": {},
 		"gated-plain":    {UsePriorityQueue: new(false)},
+		"gated-fair":     {NewQueue: tidingsruntime.FairQueue[work]},
 		"gated-own": {NewQueue: func(name string, limiter workqueue.TypedRateLimiter[work]) workqueue.TypedRateLimitingInterface[work] {
 			return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[work]{Name: name})
 		}},

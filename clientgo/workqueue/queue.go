@@ -7,6 +7,7 @@ import (
 
 	upstream "k8s.io/client-go/util/workqueue"
 
+	"github.com/tidings/tidings/clientgo/queuemetrics"
 	"github.com/tidings/tidings/workqueue"
 )
 
@@ -21,23 +22,15 @@ type Type = Typed[any]
 // queue implements TypedDelayingInterface with a native queue.
 type queue[T comparable] struct {
 	native  *workqueue.Queue[T]
-	metrics *metrics // nil without a provider
+	metrics *queuemetrics.Metrics
 
 	mu           sync.Mutex
 	cancelDrains []context.CancelFunc // cancel the waits in ShutDownWithDrain
 }
 
 func newQueue[T comparable](name string, provider MetricsProvider) *queue[T] {
-	q := &queue[T]{metrics: newMetrics(name, provider)}
-	options := workqueue.Options[T]{Name: name}
-	if q.metrics != nil {
-		options.Observer = q.metrics
-	}
-	q.native = workqueue.New(options)
-	if q.metrics != nil {
-		q.metrics.start(q.native.Stats)
-	}
-	return q
+	native, metrics := queuemetrics.NewQueue(workqueue.Options[T]{Name: name}, provider)
+	return &queue[T]{native: native, metrics: metrics}
 }
 
 // Add marks an item as needing processing. It does nothing after a shutdown.
@@ -48,9 +41,7 @@ func (q *queue[T]) AddAfter(item T, delay time.Duration) {
 	if q.native.ShuttingDown() {
 		return
 	}
-	if q.metrics != nil {
-		q.metrics.retries.Inc()
-	}
+	q.metrics.Retried()
 	q.native.AddAfter(item, delay)
 }
 
@@ -81,7 +72,7 @@ func (q *queue[T]) ShutDown() {
 	}
 	q.cancelDrains = nil
 	q.mu.Unlock()
-	q.metrics.stop()
+	q.metrics.Stop()
 }
 
 // ShutDownWithDrain is like ShutDown, and waits until all items have been processed or ShutDown is called.
@@ -92,7 +83,7 @@ func (q *queue[T]) ShutDownWithDrain() {
 	q.cancelDrains = append(q.cancelDrains, cancel)
 	q.mu.Unlock()
 	_ = q.native.ShutDownWithDrain(ctx) // fails only if ShutDown ended ctx
-	q.metrics.stop()
+	q.metrics.Stop()
 }
 
 // rateLimited is a queue with a rate limiter.
