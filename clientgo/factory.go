@@ -164,7 +164,7 @@ func (f *factory) InformerFor(obj runtime.Object, newFunc internalinterfaces.New
 	defer f.mu.Unlock()
 	return f.informerFor(reflect.TypeOf(obj), func(resync time.Duration) cache.SharedIndexInformer {
 		inf := newFunc(f.client, resync)
-		if !isOurs(inf) {
+		if _, ok := oursOf(inf); !ok {
 			f.leave(obj, "a function made it over a client that is not client-go's own")
 		}
 		return inf
@@ -197,13 +197,6 @@ func (f *factory) onUpstreamEngine() map[reflect.Type]string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return maps.Clone(f.upstream)
-}
-
-// isOurs reports whether an informer runs on our engine. It checks the controller, because wrappers
-// such as typed informers pass that through.
-func isOurs(inf cache.SharedIndexInformer) bool {
-	_, ours := inf.GetController().(idleController)
-	return ours
 }
 
 // informerFor returns the informer for a type, and calls make if there is none yet. The lock is held.

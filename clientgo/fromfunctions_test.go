@@ -53,6 +53,9 @@ func TestStatusFromFunctions(t *testing.T) {
 			client := fake.NewClientset()
 			return over(kcache.ToListWatcherWithWatchListSemantics(podFunctions(client), client))
 		}, "the functions have a fake client"},
+		"a factory": {func(config *rest.Config) kcache.SharedIndexInformer {
+			return clientgo.NewSharedInformerFactory(config, 0).Core().V1().Pods().Informer()
+		}, ""},
 		"a factory over a fake client": {func(*rest.Config) kcache.SharedIndexInformer {
 			return clientgo.NewSharedInformerFactoryFromClient(fake.NewClientset(), 0).Core().V1().Pods().Informer()
 		}, "the client is not one of client-go's own"},
@@ -64,8 +67,8 @@ func TestStatusFromFunctions(t *testing.T) {
 				run(t, inf)
 				synctest.Wait()
 				native, ok := clientgo.NativeInformer(inf)
-				if !ok && strings.Contains(name, "factory") {
-					t.Skipf("from 0.37 on, client-go wraps the informers of factories over a fake client: %T", inf)
+				if !ok {
+					t.Fatalf("no native informer is found behind a %T", inf)
 				}
 				stats := native.Status().Parts[0].Source
 				if got := stats.FromFunctions; (got == "") != (c.why == "") || !strings.HasPrefix(got, c.why) {

@@ -89,7 +89,7 @@ func (f *GroupFactory[F, C]) newInformer(obj runtime.Object, newFunc F, resync t
 		return nil, fmt.Errorf("a client: %w", err)
 	}
 	made := f.probe(newFunc, client, resync)
-	if isOurs(made) {
+	if _, ok := oursOf(made); ok {
 		return made, nil
 	}
 	inf, err := f.base.adopt(made, obj, resync)

@@ -44,7 +44,9 @@ func setShard(inf cache.SharedIndexInformer, selector sharding.Selector) {
 		return
 	}
 	err := fmt.Errorf("a %T has no shards", inf)
-	if sharded, ok := inf.(interface {
+	if ours, ok := oursOf(inf); ok {
+		err = ours.SetShardSelector(selector)
+	} else if sharded, ok := inf.(interface {
 		SetShardSelector(sharding.Selector) error
 	}); ok {
 		err = sharded.SetShardSelector(selector)

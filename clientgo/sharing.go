@@ -30,7 +30,7 @@ func NewSharedIndexInformerView(
 	of cache.SharedIndexInformer, convert func(tidings.Object) (tidings.Object, error),
 	options cache.SharedIndexInformerOptions,
 ) (cache.SharedIndexInformer, error) {
-	base, ok := of.(*informer)
+	base, ok := oursOf(of)
 	if !ok || base.sharing == nil {
 		return nil, fmt.Errorf("clientgo: new view: a %T has none; pass an informer of "+
 			"NewSharedIndexInformerFromSource", of)

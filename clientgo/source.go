@@ -37,13 +37,23 @@ func NewSharedIndexInformerFromSource(f *tidings.Factory, scope tidings.Scope, n
 	return inf, nil
 }
 
-// NativeInformer returns the Tidings informer behind one of this package's informers, or false for
-// any other. Use it for its status. inf manages its lifecycle: do not start it, and stop it only if
-// inf will not be run, or not run any longer.
+// NativeInformer returns the Tidings informer behind one of this package's informers, or behind what wraps one, such as
+// client-go's typed informers; and false for any other. Use it for its status. inf manages its lifecycle: do not start
+// it, and stop it only if inf will not be run, or not run any longer.
 func NativeInformer(inf cache.SharedIndexInformer) (*tidings.SharedInformer[tidings.Object], bool) {
-	ours, ok := inf.(*informer)
+	ours, ok := oursOf(inf)
 	if !ok {
 		return nil, false
 	}
 	return ours.native, true
+}
+
+// oursOf returns the informer on our engine that inf is or wraps. It asks the controller, because wrappers such as typed
+// informers pass that through.
+func oursOf(inf cache.SharedIndexInformer) (*informer, bool) {
+	if inf == nil {
+		return nil, false
+	}
+	c, ok := inf.GetController().(idleController)
+	return c.inf, ok
 }

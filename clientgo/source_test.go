@@ -113,3 +113,24 @@ func TestInformerCannotStart(t *testing.T) {
 		}
 	})
 }
+
+// TestWrappedInformer: an informer of ours is recognized behind what wraps it, as client-go's typed informers do since
+// 0.37.
+func TestWrappedInformer(t *testing.T) {
+	inf := cache.SharedIndexInformer(clientgo.NewSharedIndexInformer(newPods(t), &corev1.Pod{}, 0, nil))
+	direct, ok := clientgo.NativeInformer(inf)
+	if !ok {
+		t.Fatal("no native informer is found")
+	}
+	for range 2 {
+		inf = struct{ cache.SharedIndexInformer }{inf}
+		if behind, ok := clientgo.NativeInformer(inf); !ok || behind != direct {
+			t.Errorf("behind a wrapper is %v, %v, want %v", behind, ok, direct)
+		}
+	}
+	for _, other := range []cache.SharedIndexInformer{nil, cache.NewSharedIndexInformer(newPods(t), &corev1.Pod{}, 0, nil)} {
+		if native, ok := clientgo.NativeInformer(other); ok {
+			t.Errorf("%T has the native informer %v", other, native)
+		}
+	}
+}

@@ -94,8 +94,8 @@ func (s *starter[K]) startedInformers() map[K]cache.SharedIndexInformer {
 
 // notSynced says why an informer has not synced when ctx ends.
 func notSynced(ctx context.Context, inf cache.SharedIndexInformer) error {
-	if ours, ok := inf.GetController().(idleController); ok {
-		if problem := ours.inf.watchError(); problem != nil {
+	if ours, ok := oursOf(inf); ok {
+		if problem := ours.watchError(); problem != nil {
 			return fmt.Errorf("%w: %w", problem, context.Cause(ctx))
 		}
 	}

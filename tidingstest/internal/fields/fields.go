@@ -16,7 +16,6 @@ import (
 	"k8s.io/client-go/applyconfigurations"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/kube-openapi/pkg/validation/spec"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
 // builtInTypes parses the schema of all built-in types, which takes a tenth of a second or two.
@@ -50,16 +49,14 @@ func (m *Managers) For(r *api.Resource, subresource string) (*managedfields.Fiel
 }
 
 func newManager(r *api.Resource, subresource string) (*managedfields.FieldManager, error) {
-	c := converter{r}
-	reset := resetFields(r, subresource)
 	if r.BuiltIn {
-		return managedfields.NewDefaultFieldManager(builtInTypes(), c, c, scheme.Scheme, r.GroupVersionKind(), r.GroupVersion(), subresource, reset)
+		return managerOf(managedfields.NewDefaultFieldManager, builtInTypes(), scheme.Scheme, r.GroupVersion(), r, subresource)
 	}
 	types, err := customTypes(r)
 	if err != nil {
 		return nil, err
 	}
-	return managedfields.NewDefaultCRDFieldManager(types, c, c, c, r.GroupVersionKind(), r.Storage.GroupVersion(), subresource, reset)
+	return managerOf(managedfields.NewDefaultCRDFieldManager, types, converter{r}, r.Storage.GroupVersion(), r, subresource)
 }
 
 // customTypes returns the types of a custom resource, from its schema or else deduced from its objects.
@@ -123,33 +120,6 @@ var (
 	textType = map[string]any{"type": "string"}
 	textMap  = map[string]any{"type": "object", "additionalProperties": textType}
 )
-
-// resetFields returns the fields that a write to the resource or subresource cannot change, and which its manager
-// therefore does not own.
-func resetFields(r *api.Resource, subresource string) map[fieldpath.APIVersion]fieldpath.Filter {
-	var filter fieldpath.Filter
-	switch {
-	case subresource == "" && r.Status:
-		filter = fieldpath.NewExcludeSetFilter(fieldpath.NewSet(fieldpath.MakePathOrDie("status")))
-	case subresource == "status" && r.BuiltIn:
-		reset := fieldpath.NewSet(
-			fieldpath.MakePathOrDie("spec"),
-			fieldpath.MakePathOrDie("metadata", "deletionTimestamp"),
-			fieldpath.MakePathOrDie("metadata", "ownerReferences"),
-		)
-		if r.Rules.StatusKeepsLabels {
-			reset.Insert(fieldpath.MakePathOrDie("metadata", "labels"))
-		}
-		filter = fieldpath.NewExcludeSetFilter(reset)
-	case subresource == "status":
-		filter = fieldpath.NewIncludeMatcherFilter(fieldpath.MakePrefixMatcherOrDie("status"))
-	case subresource == "scale":
-		filter = fieldpath.NewIncludeMatcherFilter(fieldpath.MakePrefixMatcherOrDie("spec", "replicas"))
-	default:
-		return nil
-	}
-	return map[fieldpath.APIVersion]fieldpath.Filter{fieldpath.APIVersion(r.GroupVersion().String()): filter}
-}
 
 // converter sets the version of an object. All versions of a resource have the same fields. It sets no defaults, and
 // creates empty custom objects.
