@@ -186,7 +186,8 @@ func programJobs(prefix string, stack measure.Stack) (jobs []job) {
 	}
 	stack.Config.Transform = ""
 	ways := []engine.Way{
-		engine.ListWatch, engine.Wrapped, engine.Constructor, engine.OwnFunction, engine.FromClient, engine.Filtered,
+		engine.ListWatch, engine.Wrapped, engine.BareReflector, engine.Constructor, engine.OwnFunction, engine.FromClient,
+		engine.Filtered,
 	}
 	if stack.Config.Encoding == server.JSON {
 		ways = []engine.Way{engine.ListWatch, engine.Dynamic}

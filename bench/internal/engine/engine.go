@@ -132,6 +132,12 @@ type Listing interface {
 // Start starts informers, each with one index. They call see with the resource version of every object that a handler
 // receives, each informer from one goroutine. Start does not wait for the initial list.
 func Start(ctx context.Context, name Name, c Config, see func(version string)) (Engine, error) {
+	switch {
+	case c.Way == BareReflector && name == ClientGo:
+		return startReflector(ctx, c, see, clientGoReflector, clientGoConstructors())
+	case c.Way == BareReflector && name == Through:
+		return startReflector(ctx, c, see, throughReflector, throughConstructors())
+	}
 	switch name {
 	case ClientGo:
 		return startClientGo(ctx, c, see, clientGoInformers)

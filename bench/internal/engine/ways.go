@@ -40,6 +40,8 @@ const (
 	ListWatch Way = "ListWatch"
 	// Wrapped is the same; Tidings' client has a wrapped config, so that it reads through the functions.
 	Wrapped Way = "ListWatch, wrapped config"
+	// BareReflector is NewReflector over the same, with a store of the program's own.
+	BareReflector Way = "NewReflector, wrapped config"
 	// Constructor is a constructor of a group package, and OwnFunction a function passed to a factory's InformerFor.
 	Constructor Way = "NewFilteredPodInformer"
 	OwnFunction Way = "InformerFor"
@@ -70,8 +72,10 @@ type constructors struct {
 }
 
 // clientGoWay returns a maker of client-go's informers.
-func clientGoWay(c Config) (maker, error) {
-	return c.made(constructors{
+func clientGoWay(c Config) (maker, error) { return c.made(clientGoConstructors()) }
+
+func clientGoConstructors() constructors {
+	return constructors{
 		informer:   cache.NewSharedIndexInformerWithOptions,
 		fromClient: cache.NewListWatchFromClient, filtered: cache.NewFilteredListWatchFromClient,
 		filteredPods: coreinformers.NewFilteredPodInformer, factory: informers.NewSharedInformerFactory,
@@ -86,7 +90,7 @@ func clientGoWay(c Config) (maker, error) {
 			return metadatainformer.NewFilteredMetadataInformer(client, resource, metav1.NamespaceAll, 0, indexers,
 				nil).Informer()
 		},
-	})
+	}
 }
 
 // throughWay returns a maker of Tidings' informers behind client-go's interfaces.
@@ -97,7 +101,11 @@ func throughWay(c Config) (maker, error) {
 			return factory.ForResource(c.Corpus.Kind().Resource).Informer()
 		}, nil
 	}
-	return c.made(constructors{
+	return c.made(throughConstructors())
+}
+
+func throughConstructors() constructors {
+	return constructors{
 		informer:   clientgo.NewSharedIndexInformerWithOptions,
 		fromClient: clientgo.NewListWatchFromClient, filtered: clientgo.NewFilteredListWatchFromClient,
 		filteredPods: ourinformers.NewFilteredPodInformer, wrap: clientgo.Wrap,
@@ -114,7 +122,7 @@ func throughWay(c Config) (maker, error) {
 			return clientgo.NewFilteredMetadataInformer(client, resource, metav1.NamespaceAll, 0, indexers,
 				nil).Informer()
 		},
-	})
+	}
 }
 
 // made returns a maker of informers that are made in the configured way.
@@ -166,7 +174,7 @@ func (c Config) listWatch(with constructors) (cache.ListerWatcher, runtime.Objec
 	config := c.rest()
 	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	config.ContentType = "application/vnd.kubernetes.protobuf"
-	if c.Way == Wrapped {
+	if c.Way == Wrapped || c.Way == BareReflector {
 		config = with.wrap(config)
 	}
 	client, err := kubernetes.NewForConfig(config)

@@ -249,3 +249,14 @@ func TestGivesUp(t *testing.T) {
 		t.Errorf("got %v, want an error that names the step", err)
 	}
 }
+
+// TestReflector: a bare reflector is measured like an informer, from the list through events.
+func TestReflector(t *testing.T) {
+	address := newServer(t, server.Config{Encoding: server.Protobuf, Corpus: corpus.Pods, Objects: 60, Burst: 50})
+	for _, which := range []engine.Name{engine.ClientGo, engine.Through} {
+		run(t, measure.Spec{Stack: &measure.Stack{
+			Engine: which, Phases: []server.Phase{server.Burst, measure.Settle},
+			Config: engine.Config{Server: address, Corpus: corpus.Pods, Encoding: server.Protobuf, Way: engine.BareReflector},
+		}}, "sync CPU", "burst CPU", "heap")
+	}
+}

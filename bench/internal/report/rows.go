@@ -292,7 +292,8 @@ func programKinds() (kinds [][2]string) {
 			"a ListWatch of functions that call a client"})
 	}
 	return append(kinds,
-		[2]string{string(engine.Wrapped), "the same, with clientgo.Wrap"},
+		[2]string{string(engine.Wrapped), "a ListWatch of functions, with clientgo.Wrap"},
+		[2]string{string(engine.BareReflector), "NewReflector with a store of its own, with clientgo.Wrap"},
 		[2]string{string(engine.Constructor), "NewFilteredPodInformer"},
 		[2]string{string(engine.OwnFunction), "InformerFor with an own function"},
 		[2]string{string(engine.FromClient), "NewListWatchFromClient"},
