@@ -33,8 +33,8 @@ var otherSignatures = map[string]bool{
 	"WithChunkSize": true, // client-go does not export the name of its result
 }
 
-// newerNames lists the names that a client-go after 0.36 added to tools/cache. Programs import them
-// from client-go, beside our package.
+// newerNames lists the names that a client-go after 0.36 added to tools/cache, or 0.38 to tools/cache and util/workqueue.
+// Programs import them from client-go, beside our package.
 var newerNames = map[string]bool{
 	"DeletedObject": true, "MutationCacheOptions": true, "NewIntegerResourceVersionMutationCacheWithOptions": true,
 	"NewTypedSharedIndexInformer": true, "Object": true, "ShutDownEventHandler": true,
@@ -42,6 +42,7 @@ var newerNames = map[string]bool{
 	"TypedIndexerFuncToIndexerFunc": true, "TypedIndexers": true, "TypedIndexersToIndexers": true,
 	"TypedResourceEventHandler": true, "TypedResourceEventHandlerDetailedFuncs": true,
 	"TypedResourceEventHandlerFuncs": true, "TypedSharedIndexInformer": true,
+	"GVRSyncResult": true, "NewShardedListWatch": true, "Pausable": true,
 }
 
 // aheadNames are names of client-go 0.38 that the packages have with every version.
