@@ -38,6 +38,9 @@ type Client struct {
 // the options Dial, Transport and WrapTransport work as in client-go, because its rest package handles them.
 // The default user agent is client-go's. Timeout limits a list as a whole and
 // the time until a watch starts; APIPath, content types and rate limits are not used. config is not modified.
+//
+// A connection of HTTP/2 has as many streams as the server allows, 100 or 250 as a rule. Further watches open further
+// connections, as with client-go.
 func NewClient(config *rest.Config) (*Client, error) {
 	if config == nil {
 		return nil, errors.New("source: no configuration to reach an API server")
