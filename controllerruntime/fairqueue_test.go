@@ -247,3 +247,26 @@ func TestFairQueueMetrics(t *testing.T) {
 		}
 	})
 }
+
+// TestFairQueueDelays: a request that waits for its delay and is added without one runs now, and again after its delay.
+func TestFairQueueDelays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		queue, r := newFairQueue(t, ""), request("a", "x")
+		queue.AddWithOpts(priorityqueue.AddOpts{After: time.Hour}, r)
+		queue.AddWithOpts(priorityqueue.AddOpts{After: time.Minute, RateLimited: true}, r) // the limiter's is a second
+		queue.Add(r)
+		start := time.Now()
+		for _, want := range []time.Duration{0, time.Minute} {
+			got, shutdown := queue.Get()
+			if waited := time.Since(start); got != r || shutdown || waited != want {
+				t.Errorf("got %v after %v, want it after %v", got, waited, want)
+			}
+			queue.Done(got)
+		}
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
+		if n := queue.Len(); n != 0 {
+			t.Errorf("%d requests are left", n)
+		}
+	})
+}
