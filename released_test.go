@@ -120,19 +120,23 @@ func TestReleased(t *testing.T) {
 		spoil func(r *fakeRelease)
 		want  string // in the output; empty if nothing is wrong
 	}{
-		"whole":     {func(*fakeRelease) {}, ""},
-		"no tag":    {func(r *fakeRelease) { r.git("tag", "--delete", "tool/"+releaseVersion) }, "there is no tag tool/v1.2.3"},
+		"whole": {func(*fakeRelease) {}, ""},
+		"no tag": {func(r *fakeRelease) { r.git("tag", "--delete", "tool/"+releaseVersion) },
+			"there is no tag tool/v1.2.3"},
 		"no module": {func(r *fakeRelease) { _ = os.Remove(r.at("tool", "zip")) }, "the proxy has no v1.2.3.zip"},
 		"a file lacks": {func(r *fakeRelease) { r.publish("tool", published("tool", "sub/s.txt", "")) },
 			"tidings/tool: the zip lacks sub/s.txt"},
-		"a file of the root lacks": {func(r *fakeRelease) { r.publish(".", published(".", "a.go", "")) }, "tidings: the zip lacks a.go"},
+		"a file of the root lacks": {func(r *fakeRelease) { r.publish(".", published(".", "a.go", "")) },
+			"tidings: the zip lacks a.go"},
 		"a file more": {func(r *fakeRelease) { r.publish(".", published(".", "secret.txt", "x")) },
 			"the zip has secret.txt"},
 		"a replace": {func(r *fakeRelease) {
-			r.publish("tool", published("tool", "go.mod", releasedFiles["tool"]["go.mod"]+"\nreplace github.com/tidings/tidings => ../\n"))
+			replaced := releasedFiles["tool"]["go.mod"] + "\nreplace github.com/tidings/tidings => ../\n"
+			r.publish("tool", published("tool", "go.mod", replaced))
 		}, "go.mod replaces a module of this repository"},
-		"another version": {func(r *fakeRelease) { r.publish("tool", published("tool", "go.mod", requires+"v1.2.2\n)\n")) },
-			"go.mod requires github.com/tidings/tidings v1.2.2"},
+		"another version": {func(r *fakeRelease) {
+			r.publish("tool", published("tool", "go.mod", requires+"v1.2.2\n)\n"))
+		}, "go.mod requires github.com/tidings/tidings v1.2.2"},
 		"the same version in a block": {func(r *fakeRelease) {
 			r.publish("tool", published("tool", "go.mod", requires+"v1.2.3 // indirect\n)\n"))
 		}, ""},

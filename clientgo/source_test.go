@@ -128,7 +128,8 @@ func TestWrappedInformer(t *testing.T) {
 			t.Errorf("behind a wrapper is %v, %v, want %v", behind, ok, direct)
 		}
 	}
-	for _, other := range []cache.SharedIndexInformer{nil, cache.NewSharedIndexInformer(newPods(t), &corev1.Pod{}, 0, nil)} {
+	theirs := cache.NewSharedIndexInformer(newPods(t), &corev1.Pod{}, 0, nil)
+	for _, other := range []cache.SharedIndexInformer{nil, theirs} {
 		if native, ok := clientgo.NativeInformer(other); ok {
 			t.Errorf("%T has the native informer %v", other, native)
 		}

@@ -45,7 +45,8 @@ type fairQueue[request comparable] struct {
 // AddWithOpts adds the requests. With both a delay and a rate limit, the longer one counts.
 func (q fairQueue[request]) AddWithOpts(o priorityqueue.AddOpts, requests ...request) {
 	for _, r := range requests {
-		q.add(r, workqueue.AddOptions{Priority: levelOf(ptr.Deref(o.Priority, 0)), Delay: o.After, RateLimited: o.RateLimited})
+		priority := levelOf(ptr.Deref(o.Priority, 0))
+		q.add(r, workqueue.AddOptions{Priority: priority, Delay: o.After, RateLimited: o.RateLimited})
 	}
 }
 

@@ -140,7 +140,8 @@ func TestFairQueueShutsDown(t *testing.T) {
 		}
 		queue.Add(request("a", "late"))
 		queue.AddWithOpts(priorityqueue.AddOpts{RateLimited: true}, request("a", "late"))
-		if r, _, shutdown := queue.GetWithPriority(); !shutdown || queue.Len() != 0 || queue.NumRequeues(request("a", "late")) != 0 {
+		left := queue.Len() + queue.NumRequeues(request("a", "late"))
+		if r, _, shutdown := queue.GetWithPriority(); !shutdown || left != 0 {
 			t.Errorf("after the shutdown there is %v", r)
 		}
 	})

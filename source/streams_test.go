@@ -56,7 +56,8 @@ func TestManyWatches(t *testing.T) {
 	t.Cleanup(client.CloseIdleConnections)
 	var running sync.WaitGroup
 	for i := range watches {
-		src, err := source.NewHTTP[*corev1.Pod](client, source.Scope{Resource: corev1.SchemeGroupVersion.WithResource("pods"), Namespace: fmt.Sprint("n", i)})
+		scope := source.Scope{Resource: corev1.SchemeGroupVersion.WithResource("pods"), Namespace: fmt.Sprint("n", i)}
+		src, err := source.NewHTTP[*corev1.Pod](client, scope)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -32,8 +32,8 @@ type sender struct {
 // Start implements protocol.Sink.
 func (s *sender) Start() error {
 	if s.r.ProtoMajor == 1 {
-		// A client of Go 1.27 would otherwise wait for the rest of a watch that it has closed while it reads it, in a way in
-		// which the time of a synctest bubble stands still.
+		// A client of Go 1.27 would otherwise wait for the rest of a watch that it has closed while it reads it, in a
+		// way in which the time of a synctest bubble stands still.
 		s.w.Header().Set("Connection", "close")
 	}
 	if err := s.body.start(200, s.encoder.ContentType(true)); err != nil {

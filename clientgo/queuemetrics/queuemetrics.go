@@ -36,7 +36,9 @@ type Metrics struct {
 // NewQueue returns a queue with the metrics of options.Name, from the provider, or if that is nil from the one that was
 // given to client-go. The metrics are nil, as their methods may be called, if the queue is unnamed or there is no
 // provider.
-func NewQueue[T comparable](options workqueue.Options[T], provider upstream.MetricsProvider) (*workqueue.Queue[T], *Metrics) {
+func NewQueue[T comparable](
+	options workqueue.Options[T], provider upstream.MetricsProvider,
+) (*workqueue.Queue[T], *Metrics) {
 	m := newMetrics(options.Name, provider)
 	if m == nil {
 		return workqueue.New(options), nil
@@ -57,8 +59,9 @@ func newMetrics(name string, provider upstream.MetricsProvider) *Metrics {
 	return &Metrics{
 		depth: provider.NewDepthMetric(name), adds: provider.NewAddsMetric(name), retries: provider.NewRetriesMetric(name),
 		latency: provider.NewLatencyMetric(name), work: provider.NewWorkDurationMetric(name),
-		unfinished: provider.NewUnfinishedWorkSecondsMetric(name), longest: provider.NewLongestRunningProcessorSecondsMetric(name),
-		end: make(chan struct{}), ended: make(chan struct{}),
+		unfinished: provider.NewUnfinishedWorkSecondsMetric(name),
+		longest:    provider.NewLongestRunningProcessorSecondsMetric(name),
+		end:        make(chan struct{}), ended: make(chan struct{}),
 	}
 }
 

@@ -30,7 +30,9 @@ type bareReflector struct {
 	running sync.WaitGroup
 }
 
-func startReflector(ctx context.Context, c Config, see func(version string), reflector newReflector, with constructors) (Engine, error) {
+func startReflector(
+	ctx context.Context, c Config, see func(version string), reflector newReflector, with constructors,
+) (Engine, error) {
 	lw, example, err := c.listWatch(with)
 	if err != nil {
 		return nil, fmt.Errorf("start a reflector: %w", err)

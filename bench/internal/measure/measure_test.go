@@ -256,7 +256,9 @@ func TestReflector(t *testing.T) {
 	for _, which := range []engine.Name{engine.ClientGo, engine.Through} {
 		run(t, measure.Spec{Stack: &measure.Stack{
 			Engine: which, Phases: []server.Phase{server.Burst, measure.Settle},
-			Config: engine.Config{Server: address, Corpus: corpus.Pods, Encoding: server.Protobuf, Way: engine.BareReflector},
+			Config: engine.Config{
+				Server: address, Corpus: corpus.Pods, Encoding: server.Protobuf, Way: engine.BareReflector,
+			},
 		}}, "sync CPU", "burst CPU", "heap")
 	}
 }

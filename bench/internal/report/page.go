@@ -169,8 +169,8 @@ const (
 		"the number of new pages, times the CPU for one, measured in the same process.\n\n"
 	aboutThrough          = "Programs written for client-go use Tidings through package `clientgo`, behind client-go's interfaces.\n\n"
 	aboutClientGoPrograms = "Both engines behind client-go's interfaces. After a transform, and over functions that call a client, Tidings cannot share equal parts while it\n" +
-		"decodes: it encodes what it was given and decodes that again, which takes CPU to save memory. With `clientgo.Wrap` it decodes what the functions\n" +
-		"request itself.\n\n"
+		"decodes: it encodes what it was given and decodes that again, which takes CPU to save memory.\n" +
+		"With `clientgo.Wrap` it decodes what the functions request itself.\n\n"
 	aboutCollector = "The shares are estimates of the Go runtime, by the clock: on a machine that other programs slow down, they are too high.\n\n"
 	aboutReads     = "One goroutine, nothing else running, 100,000 small objects with two indexes, added in random " +
 		"order, whereas an API server lists them by key.\n" +

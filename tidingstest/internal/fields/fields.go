@@ -50,7 +50,8 @@ func (m *Managers) For(r *api.Resource, subresource string) (*managedfields.Fiel
 
 func newManager(r *api.Resource, subresource string) (*managedfields.FieldManager, error) {
 	if r.BuiltIn {
-		return managerOf(managedfields.NewDefaultFieldManager, builtInTypes(), scheme.Scheme, r.GroupVersion(), r, subresource)
+		construct := managedfields.NewDefaultFieldManager
+		return managerOf(construct, builtInTypes(), scheme.Scheme, r.GroupVersion(), r, subresource)
 	}
 	types, err := customTypes(r)
 	if err != nil {
