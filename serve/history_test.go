@@ -16,7 +16,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes"
 	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
@@ -74,7 +73,7 @@ func (f *fixture) maps(i int) typedv1.ConfigMapInterface {
 	if i%2 == 0 {
 		c.ContentConfig = rest.ContentConfig{ContentType: "application/json"}
 	}
-	return kubernetes.NewForConfigOrDie(c).CoreV1().ConfigMaps("default")
+	return typedv1.NewForConfigOrDie(c).ConfigMaps("default")
 }
 
 // synced waits until all replicas have what the server has.
