@@ -24,6 +24,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/yaml"
 
@@ -152,6 +153,9 @@ func newScheme(t testing.TB) *runtime.Scheme {
 func newManager(t testing.TB, config *rest.Config, registerNamespace string, newCache cache.NewCacheFunc) ctrl.Manager {
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: newScheme(t), NewCache: newCache, Metrics: metricsserver.Options{BindAddress: "0"},
+		// Until controller-runtime 0.25, a goroutine of the priority queue stays behind if a request is added to it while
+		// it is shut down.
+		Controller: ctrlconfig.Controller{UsePriorityQueue: new(false)},
 	})
 	if err != nil {
 		t.Fatal(err)
