@@ -323,8 +323,10 @@ func (o *oracle) shown(cache *oracleCache, write ownWrite) (held podState, ok bo
 	if len(all) == 0 {
 		return held, held == podState{}
 	}
-	for _, s := range all[max(write.state, 0):] {
-		if cache.shows(s) == held {
+	for i := max(write.state, 0); i < len(all); i++ {
+		// The server stores a pod as being deleted before it removes it, which the model does not see.
+		removed := i+1 < len(all) && !all[i+1].exists && held.end && held.uid == all[i].uid
+		if cache.shows(all[i]) == held || removed {
 			return held, true
 		}
 	}
