@@ -107,13 +107,18 @@ func newRandomWorld(t *testing.T, config *rest.Config, seed uint64) *randomWorld
 
 // run reconciles one key again and again.
 func (w *randomWorld) run() controller.Stats {
+	ctx, cancel := context.WithCancel(w.Context())
+	defer cancel()
 	reconciles := make(chan struct{})
-	c := controller.New("random", func(ctx context.Context, _ tidings.Key) (controller.Result, error) {
+	c := controller.New("random", func(reconcile context.Context, _ tidings.Key) (controller.Result, error) {
 		w.check()
 		for range 1 + w.number(3) {
-			w.write(ctx)
+			w.write(reconcile)
 		}
-		reconciles <- struct{}{}
+		select {
+		case reconciles <- struct{}{}:
+		case <-ctx.Done(): // a key comes back when what it has created was deleted unseen
+		}
 		return controller.Result{}, nil
 	}, controller.Options{MaxGateWait: patience, Logger: slog.New(slog.DiscardHandler)})
 	for _, cache := range w.caches {
@@ -124,7 +129,6 @@ func (w *randomWorld) run() controller.Stats {
 			w.Fatal(err)
 		}
 	}
-	ctx, cancel := context.WithCancel(w.Context())
 	var running sync.WaitGroup
 	running.Go(func() {
 		if err := c.Run(ctx); err != nil {
