@@ -41,7 +41,7 @@ func (r *Reflector[T]) endOf(w *watching[T], err error, now time.Time) watchEnd 
 		r.unconfirmedSince = w.opened
 	}
 	end, closed, within := watchEnd{err: err, proven: w.proven(now)}, errors.Is(err, io.EOF), confirmWithin
-	if closed {
+	if err == io.EOF { // otherwise the connection may have broken
 		within = confirmClosedWithin
 	}
 	end.doubtful = silent || !r.unconfirmedSince.IsZero() && now.Sub(r.unconfirmedSince) >= within ||

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tidings/tidings/reflector"
+	"github.com/tidings/tidings/source"
 )
 
 // TestWhatFollowsAWatch compares what follows each way in which a watch can end with a model: by what the watch had
@@ -75,7 +76,8 @@ var watchEnds = []struct {
 	name string
 	err  error
 }{
-	{"close", io.EOF}, {"cut", io.ErrUnexpectedEOF}, {"reset", syscall.ECONNRESET}, {"garbage", errors.New("garbage")},
+	{"close", io.EOF}, {"ended", source.ErrEnded}, {"cut", io.ErrUnexpectedEOF}, {"reset", syscall.ECONNRESET},
+	{"garbage", errors.New("garbage")},
 	{"500", errInternal}, {"429", errBriefly}, {"410", errExpired},
 }
 

@@ -63,7 +63,7 @@ func testClient[T object.Object, L runtime.Object](t *testing.T, client func(s *
 			t.Errorf("delete: %+v", e)
 		}
 		read(t, stream, 1) // the last bookmark
-		if _, err := stream.Next(nil); err != io.EOF {
+		if _, err := stream.Next(nil); err != source.ErrEnded || !errors.Is(err, io.EOF) {
 			t.Errorf("end: %v", err)
 		}
 	})

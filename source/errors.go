@@ -26,6 +26,10 @@ import (
 // ErrClosed is returned by Next after the stream has been closed.
 var ErrClosed = errors.New("watch: the stream was closed")
 
+// ErrEnded is the error from Next on a stream that has ended if the source cannot tell whether the server ended the watch
+// or the connection broke: client-go's clients close their watches alike.
+var ErrEnded = fmt.Errorf("the client's watch has ended: %w", io.EOF)
+
 // ObjectError reports one object, whose key could be read, that cannot be decoded or does not belong to the collection.
 type ObjectError struct {
 	Key object.Key

@@ -121,7 +121,8 @@ type Event[T object.Object] struct {
 // Stream is a running watch. Next and Close may be called from different goroutines, but Next only by one at a time.
 type Stream[T object.Object] interface {
 	// Next waits for at least one event, appends it and the others that have arrived with it to buf
-	// (at most several hundred events), and returns the result. io.EOF means that the server ended the watch cleanly.
+	// (at most several hundred events), and returns the result. io.EOF means that the server ended the watch cleanly;
+	// ErrEnded, which wraps it, that the source cannot tell.
 	// Events may be returned together with an error; they are valid and precede it.
 	Next(buf []Event[T]) ([]Event[T], error)
 	// Close ends the watch and releases its connection. It makes a waiting Next return. It is idempotent.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,7 +16,7 @@ import (
 )
 
 // NewStream returns a Stream for a running client-go watch. The stream stops the watch when it is closed or when ctx
-// ends; it starts no goroutine.
+// ends; it starts no goroutine. It ends with ErrEnded.
 func NewStream[T object.Object](ctx context.Context, w watch.Interface) Stream[T] {
 	return newWatchStream(ctx, w, clientObjects[T]{})
 }
@@ -101,8 +100,8 @@ func errorOf(o runtime.Object) error {
 // endOfEvents ends the stream because there are no more events. A client that does not know the
 // request for initial events may send nothing at all.
 func (s *watchStream[T]) endOfEvents() error {
-	err := s.end(io.EOF)
-	if err == io.EOF && s.initial {
+	err := s.end(ErrEnded)
+	if err == ErrEnded && s.initial {
 		s.err = fmt.Errorf("watch: the client sent no initial events: %w", errors.ErrUnsupported)
 	}
 	return s.err
@@ -114,7 +113,7 @@ func (s *watchStream[T]) end(err error) error {
 	case <-s.closed:
 		err = ErrClosed
 	default:
-		if err == io.EOF && s.ctx.Err() != nil {
+		if err == ErrEnded && s.ctx.Err() != nil {
 			err = context.Cause(s.ctx)
 		}
 	}

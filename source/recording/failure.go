@@ -59,7 +59,7 @@ const maxErrorText = 1024
 
 // failureOf converts an error for the file. Quoted parts of messages are left out if they may come from an object.
 func failureOf(resource schema.GroupResource, err error) *failure {
-	if err == io.EOF {
+	if err == io.EOF || errors.Is(err, source.ErrEnded) {
 		return &failure{Code: codeEOF}
 	}
 	text := redact.Error(resource, err)
