@@ -57,12 +57,13 @@ type keyOf struct{ writes *OwnWrites }
 type keyWrites[K comparable] struct{ keyRecorder[K] }
 
 // written returns what the key's writes that a cache may not have seen are filed under.
-func (r *keyWrites[K]) written() (all []written) {
+func (r *keyWrites[K]) written() map[written]bool {
 	r.gate.mu.Lock()
 	defer r.gate.mu.Unlock()
+	all := map[written]bool{}
 	if p := r.gate.pending[r.key]; p != nil {
 		for e := range p.every() {
-			all = append(all, writtenIn(e))
+			all[writtenIn(e)] = true
 		}
 	}
 	return all

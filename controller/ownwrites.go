@@ -166,14 +166,30 @@ func (w *OwnWrites) Wait(ctx context.Context, resource schema.GroupResource, key
 // concernedBy returns what writes to what is read with the context are filed under, and are waited for.
 func (w *OwnWrites) concernedBy(ctx context.Context, read written) []written {
 	found := w.concerned(read)
-	by, ok := ctx.Value(keyOf{w}).(interface{ written() []written })
+	by, ok := ctx.Value(keyOf{w}).(interface{ written() map[written]bool })
 	if !ok || read.name != "" || len(found) == 0 {
 		return found
 	}
 	own := by.written()
+	var collections []written
+	for o := range own {
+		if o.name == "" {
+			collections = append(collections, o)
+		}
+	}
 	return slices.DeleteFunc(found, func(k written) bool {
-		return !slices.ContainsFunc(own, func(o written) bool { return o.concerns(k) })
+		concerns := func(o written) bool { return o.concerns(k) }
+		return !own[k] && !slices.ContainsFunc(collections, concerns) && (k.name != "" || !anyOf(own, concerns))
 	})
+}
+
+func anyOf(all map[written]bool, is func(written) bool) bool {
+	for k := range all {
+		if is(k) {
+			return true
+		}
+	}
+	return false
 }
 
 // concerned returns what writes to what is read are filed under. It forgets those that are too old to wait for.

@@ -60,8 +60,13 @@ func (r *keyRecorder[K]) lastWritten(e *expectation) (last types.UID) {
 type recorderKey struct{}
 
 func withRecorder[K comparable](ctx context.Context, g *gate[K], key K) context.Context {
-	r := &keyRecorder[K]{gate: g, key: key, began: reachedBy(g.caches(), "", func(cacheView) bool { return true })}
-	return context.WithValue(ctx, recorderKey{}, recorder(r))
+	var r struct { // allocated at once
+		keyRecorder[K]
+		room [4]reachedVersion // few controllers have more caches
+	}
+	r.gate, r.key = g, key
+	r.began = reachedBy(r.room[:0], g.caches(), "", func(cacheView) bool { return true })
+	return context.WithValue(ctx, recorderKey{}, recorder(&r.keyRecorder))
 }
 
 func recorderOf(ctx context.Context) recorder {
@@ -95,12 +100,8 @@ type reachedVersion struct {
 	rewritten uint64 // when the cache's history was last seen to be another one
 }
 
-// reachedBy returns the versions that the caches are current to in a namespace; "" means all.
-func reachedBy(caches []cacheView, namespace string, concerned func(cacheView) bool) reachedVersions {
-	if len(caches) == 0 {
-		return nil
-	}
-	all := make(reachedVersions, 0, len(caches))
+// reachedBy appends the versions that the caches are current to in a namespace; "" means all.
+func reachedBy(all reachedVersions, caches []cacheView, namespace string, concerned func(cacheView) bool) reachedVersions {
 	for _, cache := range caches {
 		if concerned(cache) {
 			now, rewritten := cache.version(namespace)

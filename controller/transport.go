@@ -75,7 +75,7 @@ func (t *writeTracker) RoundTrip(r *http.Request) (*http.Response, error) {
 	for i, book := range books {
 		if book != nil {
 			concerned := func(c cacheView) bool { return c.tracks(request.Resource) }
-			n.reached[i] = reachedBy(book.caches(), request.Namespace, concerned)
+			n.reached[i] = reachedBy(nil, book.caches(), request.Namespace, concerned)
 		}
 	}
 	if request.Method == http.MethodDelete || request.IsEviction() {
