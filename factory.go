@@ -17,6 +17,7 @@ import (
 	"github.com/tidings/tidings/internal/budget"
 	"github.com/tidings/tidings/internal/engine"
 	"github.com/tidings/tidings/internal/intake"
+	"github.com/tidings/tidings/internal/memory"
 	"github.com/tidings/tidings/reflector"
 	"github.com/tidings/tidings/source"
 	"github.com/tidings/tidings/source/recording"
@@ -30,6 +31,7 @@ type Factory struct {
 	peers   *reflector.Peers
 	opts    Options
 	memory  *budget.Budget // nil without a budget
+	clock   *memory.Clock
 
 	mu      sync.Mutex
 	sources map[reflect.Type]any // a SourceFunc[T] by T
@@ -87,9 +89,9 @@ func NewFactory(config *rest.Config, opts Options) (*Factory, error) {
 // programs that take a factory, for example with a fake clientset.
 func NewSourceFactory(opts Options) *Factory {
 	opts = opts.withDefaults()
-	memory, _ := opts.memory() // Informer returns the error
+	limit, _ := opts.memory() // Informer returns the error
 	return &Factory{
-		opts: opts, memory: memory, peers: new(reflector.Peers), cluster: clusterOf(nil, opts),
+		opts: opts, memory: limit, peers: new(reflector.Peers), clock: new(memory.Clock), cluster: clusterOf(nil, opts),
 		sources: map[reflect.Type]any{}, shared: map[informerKey]*sharedInformer{},
 	}
 }
@@ -185,9 +187,13 @@ func newShared[T Object](f *Factory, key informerKey, t target, opts UnsharedOpt
 	shared := &sharedInformer{key: key, info: informerInfo{
 		resource: resourceName(t.resource), title: cmp.Or(opts.Name, t.title(key.goType)), goType: key.goType.String(), scope: t, staleAfter: f.opts.StaleAfter,
 	}}
-	memory := f.memory
+	limit := f.memory
 	if t.budget > 0 {
-		memory = budget.New(t.budget, f.opts.Logger)
+		limit = budget.New(t.budget, f.opts.Logger)
+	}
+	clock := f.clock
+	if f.opts.keepsOpen(t.resource.GroupResource()) || t.keepOpen {
+		clock = nil
 	}
 	options := f.opts.engine(f.peers, f.cluster)
 	options.FirstFromCache = options.FirstFromCache || t.fromCache
@@ -197,7 +203,8 @@ func newShared[T Object](f *Factory, key informerKey, t target, opts UnsharedOpt
 		identity["source"] = givenScope(first, t.namespaces[0])
 	}
 	shared.core = engine.New(engine.Config[T]{
-		Memory: memory, Identity: identity, Options: options, Name: shared.info.title, Resource: t.resource, Namespaces: t.namespaces,
+		Memory: limit, Clock: clock, Identity: identity, Options: options,
+		Name: shared.info.title, Resource: t.resource, Namespaces: t.namespaces,
 		Type: intake.ObjectType[T](first), NewSource: withFirst(t.namespaces[0], first, newSource),
 		OnEnd: func() { f.remove(shared) },
 	})

@@ -15,6 +15,7 @@ import (
 	"github.com/tidings/tidings/deltafifo"
 	"github.com/tidings/tidings/internal/engine"
 	"github.com/tidings/tidings/internal/intake"
+	"github.com/tidings/tidings/internal/memory"
 	"github.com/tidings/tidings/internal/store"
 	"github.com/tidings/tidings/reflector"
 	"github.com/tidings/tidings/source"
@@ -74,13 +75,18 @@ func NewInformer[T Object](src source.ListerWatcher[T], opts InformerOptions[T])
 		src = recording.Record(opts.Recorder, src, scope)
 	}
 	shared := opts.Options.withDefaults()
-	memory, err := shared.memory()
+	limit, err := shared.memory()
 	if err != nil {
 		return nil, fmt.Errorf("new informer: %w", err)
 	}
+	var clock *memory.Clock
+	if !shared.keepsOpen(scope.Resource.GroupResource()) {
+		clock = new(memory.Clock)
+	}
 	core := engine.New(engine.Config[T]{
+		Clock:   clock,
 		Options: shared.engine(new(reflector.Peers), clusterOf(nil, shared)), Identity: identityOf(opts.Name, scope, opts.Labels),
-		Name: opts.Name, Resource: scope.Resource, Namespaces: []string{All}, Transform: opts.Transform, Memory: memory,
+		Name: opts.Name, Resource: scope.Resource, Namespaces: []string{All}, Transform: opts.Transform, Memory: limit,
 		Type: intake.ObjectType[T](src), NewSource: func(string) (source.ListerWatcher[T], error) { return src, nil },
 	})
 	inf := &SharedInformer[T]{

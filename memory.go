@@ -1,6 +1,9 @@
 package tidings
 
-// MemoryStatus is the memory use of an informer's objects. Without a budget only Open is set. See Options.MemoryBudget.
+import "time"
+
+// MemoryStatus is the memory use of an informer's objects. Only Open and Rule are set while an informer has few objects,
+// or has neither a budget nor the rule. See Options.KeepOpen and Options.MemoryBudget.
 type MemoryStatus struct {
 	// Budget is how many bytes the informers that share the budget may use together, and Used how many they use.
 	Budget, Used int64
@@ -19,6 +22,11 @@ type MemoryStatus struct {
 	// of the folded ones with their dictionaries; EncodedBytes is what these would take encoded but
 	// not packed. Bytes is the total, with keys and indexes.
 	OpenBytes, FoldedBytes, EncodedBytes, Bytes int64
-	// Opens counts how often a folded object was opened.
-	Opens uint64
+	// Opens counts how often a folded object was opened, and Opening is how long that has taken, estimated from samples.
+	Opens   uint64
+	Opening time.Duration
+	// Rule says in a few words what the rule has decided, and why: see Options.KeepOpen. FoldAfter is for how long an
+	// object has to be unread to be folded; 0 if that folds none.
+	Rule      string
+	FoldAfter time.Duration
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/tidings/tidings/internal/budget"
@@ -54,12 +55,19 @@ type Options struct {
 	PageSize int64
 	// MaxObjectBytes is the largest encoded object that is accepted; 0 means the source's default.
 	MaxObjectBytes int
+	// KeepOpen keeps all objects open, that is decoded, unless a MemoryBudget is exceeded. Otherwise an object is kept
+	// open only as long as that pays: once it has not been read, and has not changed, for as long as opening it again
+	// costs at the price of memory, about a minute for a pod, it is folded: kept encoded and packed in a fraction of the
+	// memory, and opened again when it is read. An informer whose objects take less than 4 MB is left alone.
+	// Status.Memory says what the rule has decided for each informer, and why. See docs/memory.md.
+	KeepOpen bool
+	// KeepOpenResources is KeepOpen for the informers of these resources, for programs that have no Scope to say it in.
+	KeepOpenResources []schema.GroupResource
 	// MemoryBudget is how many bytes the cached objects of the factory's informers may take
-	// together. Informers keep their objects open, that is decoded, while they fit. Beyond that,
-	// objects that were not read lately are folded: kept encoded and packed in a fraction of the
-	// memory, and opened again when they are read. Nothing is ever dropped: if even the folded
-	// objects exceed the budget, Status.Memory says so and a warning is logged. 0 means no budget,
-	// and everything stays open; a negative one is an error.
+	// together. Beyond that, the objects that were not read for the longest time are folded, even
+	// if keeping them open would pay. Nothing is ever dropped: if even the folded
+	// objects exceed the budget, Status.Memory says so and a warning is logged. 0 means no budget;
+	// a negative one is an error.
 	MemoryBudget int64
 	// Audit is how often each list and watch is compared with the server: the keys and versions in
 	// the store with a metadata-only list at the same version. Audits delay nothing, and changes in
@@ -135,6 +143,11 @@ func checkBudget(owner string, budget int64) error {
 		return nil
 	}
 	return fmt.Errorf("%s.MemoryBudget is %d; it is a number of bytes, and 0 means no budget", owner, budget)
+}
+
+// keepsOpen reports whether the rule of what is open is off for a resource.
+func (o Options) keepsOpen(of schema.GroupResource) bool {
+	return o.KeepOpen || slices.Contains(o.KeepOpenResources, of)
 }
 
 func (o Options) withDefaults() Options {

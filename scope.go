@@ -33,6 +33,8 @@ type Scope struct {
 	Labels, Fields string
 	// Trim lists fields to drop, such as ManagedFields. They are not kept in memory.
 	Trim Trim
+	// KeepOpen is Options.KeepOpen for this informer alone. It counts for the user who creates the informer.
+	KeepOpen bool
 	// MemoryBudget is a budget in bytes for this informer's objects alone, apart from the factory's; 0 means that
 	// Options.MemoryBudget applies. Users who share an informer have to agree on it.
 	MemoryBudget int64
@@ -64,8 +66,9 @@ type target struct {
 	labels     labels.Selector
 	fields     fields.Selector
 	trim       Trim
-	budget     int64 // not part of the target's identity, and neither is fromCache
+	budget     int64 // not part of the target's identity, and neither are those that follow
 	fromCache  bool
+	keepOpen   bool
 }
 
 // resolve validates the scope for objects of type t.
@@ -89,7 +92,7 @@ func (s Scope) resolve(scheme *runtime.Scheme, t reflect.Type) (target, error) {
 	return target{
 		resource: resource, kind: s.Kind, namespaces: canonicalNamespaces(s.Namespaces),
 		labels: labelSelector, fields: fieldSelector, trim: Trim(sortedSet(s.Trim)), budget: s.MemoryBudget,
-		fromCache: s.FirstFromCache,
+		fromCache: s.FirstFromCache, keepOpen: s.KeepOpen,
 	}, nil
 }
 

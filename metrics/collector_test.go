@@ -22,17 +22,19 @@ func sources() metrics.Sources {
 	handlers := []tidings.HandlerStatus{
 		{Name: "web", Pending: 2, Lag: time.Second, Delivered: 10, Panics: 1}, {Name: "web", Pending: 3, Lag: 3 * time.Second, Delivered: 20},
 	}
+	scarce := tidings.MemoryStatus{Budget: 100, Used: 120, Folded: 3, Opens: 9, Opening: time.Second, Problem: "too small"}
+	unread := tidings.MemoryStatus{Bytes: 50, Folded: 7, FoldAfter: time.Minute}
+	file := []tidings.PartStatus{{ResourceVersion: "71", File: tidings.FileStatus{Path: "pods", Saves: 4, Failures: 1}}}
+	parts := []tidings.PartStatus{{Namespace: "a", Reflector: reflector.Status{Lists: 3}}, {Namespace: "b"}}
 	var waited workqueue.Histogram
 	waited.Observe(20 * time.Millisecond)
 	return metrics.Sources{
 		Informers: func() []tidings.Status {
 			return []tidings.Status{
-				{Resource: "pods", Type: "*v1.Pod", Objects: 5, Synced: true, Memory: tidings.MemoryStatus{Budget: 100, Used: 120, Folded: 3, Opens: 9, Problem: "too small"}, Age: 2 * time.Second, Handlers: handlers, Parts: []tidings.PartStatus{
-					{ResourceVersion: "71", File: tidings.FileStatus{Path: "pods", Saves: 4, Failures: 1}},
-				}},
-				{Resource: "pods", Type: "*v1.Pod", Scope: "namespaces=a,b", NotFresh: errors.New("forbidden"), Parts: []tidings.PartStatus{
-					{Namespace: "a", Reflector: reflector.Status{Lists: 3}}, {Namespace: "b"},
-				}},
+				{Resource: "pods", Type: "*v1.Pod", Objects: 5, Synced: true, Memory: scarce,
+					Age: 2 * time.Second, Handlers: handlers, Parts: file},
+				{Resource: "pods", Type: "*v1.Pod", Scope: "namespaces=a,b", NotFresh: errors.New("forbidden"),
+					Memory: unread, Parts: parts},
 				{Resource: "pods", Type: "*v1.Pod", Scope: "namespaces=a,b"},
 			}
 		},
@@ -65,9 +67,14 @@ tidings_informer_file_failures_total{namespace="",resource="pods",scope="",type=
 # HELP tidings_informer_file_saves_total Times that the objects were saved.
 # TYPE tidings_informer_file_saves_total counter
 tidings_informer_file_saves_total{namespace="",resource="pods",scope="",type="*v1.Pod"} 4
+# HELP tidings_informer_fold_after_seconds Time after which the unread fold.
+# TYPE tidings_informer_fold_after_seconds gauge
+tidings_informer_fold_after_seconds{resource="pods",scope="",type="*v1.Pod"} 0
+tidings_informer_fold_after_seconds{resource="pods",scope="namespaces=a,b",type="*v1.Pod"} 60
 # HELP tidings_informer_folded_objects Objects that are packed.
 # TYPE tidings_informer_folded_objects gauge
 tidings_informer_folded_objects{resource="pods",scope="",type="*v1.Pod"} 3
+tidings_informer_folded_objects{resource="pods",scope="namespaces=a,b",type="*v1.Pod"} 7
 # HELP tidings_informer_fresh 1 while the store is current.
 # TYPE tidings_informer_fresh gauge
 tidings_informer_fresh{resource="pods",scope="",type="*v1.Pod"} 1
@@ -79,9 +86,14 @@ tidings_informer_handler_lag_seconds{handler="web",resource="pods",scope="",type
 # HELP tidings_informer_handler_pending Changes that a handler has not been notified of.
 # TYPE tidings_informer_handler_pending gauge
 tidings_informer_handler_pending{handler="web",resource="pods",scope="",type="*v1.Pod"} 5
+# HELP tidings_informer_opening_seconds_total Time that this has taken.
+# TYPE tidings_informer_opening_seconds_total counter
+tidings_informer_opening_seconds_total{resource="pods",scope="",type="*v1.Pod"} 1
+tidings_informer_opening_seconds_total{resource="pods",scope="namespaces=a,b",type="*v1.Pod"} 0
 # HELP tidings_informer_opens_total Times that a folded object was opened.
 # TYPE tidings_informer_opens_total counter
 tidings_informer_opens_total{resource="pods",scope="",type="*v1.Pod"} 9
+tidings_informer_opens_total{resource="pods",scope="namespaces=a,b",type="*v1.Pod"} 0
 # HELP tidings_informer_over_budget 1 while the objects exceed the budget even when folded.
 # TYPE tidings_informer_over_budget gauge
 tidings_informer_over_budget{resource="pods",scope="",type="*v1.Pod"} 1

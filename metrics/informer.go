@@ -26,8 +26,8 @@ var (
 	transformErrors = counter("tidings_informer_transform_errors_total", "Failures of transforms.", informerLabels()...)
 )
 
-// Additional metrics of an informer with a memory budget. Informers that share a budget have the
-// same budget and budget use.
+// Additional metrics of an informer with a memory budget, or with so many objects that some may be folded. Informers that
+// share a budget have the same budget and budget use.
 var (
 	openObjects   = gauge("tidings_informer_open_objects", "Objects that are decoded.", informerLabels()...)
 	foldedObjects = gauge("tidings_informer_folded_objects", "Objects that are packed.", informerLabels()...)
@@ -35,15 +35,17 @@ var (
 	openBytes     = gauge("tidings_informer_open_bytes", "Size of open objects, estimated from a sample.", informerLabels()...)
 	foldedBytes   = gauge("tidings_informer_folded_bytes", "Size of folded objects, with their dictionaries.", informerLabels()...)
 	encodedBytes  = gauge("tidings_informer_folded_encoded_bytes", "Size that folded objects would have encoded but not packed.", informerLabels()...)
-	memoryBytes   = gauge("tidings_informer_memory_bytes", "Memory of the informer, as far as the budget counts it.", informerLabels()...)
+	memoryBytes   = gauge("tidings_informer_memory_bytes", "Memory, as a budget counts it.", informerLabels()...)
 	opens         = counter("tidings_informer_opens_total", "Times that a folded object was opened.", informerLabels()...)
+	opening       = counter("tidings_informer_opening_seconds_total", "Time that this has taken.", informerLabels()...)
+	foldAfter     = gauge("tidings_informer_fold_after_seconds", "Time after which the unread fold.", informerLabels()...)
 	budgetBytes   = gauge("tidings_informer_budget_bytes", "The memory budget of the informer and those that share it.", informerLabels()...)
 	budgetUsed    = gauge("tidings_informer_budget_used_bytes", "Memory of the informers that share the budget.", informerLabels()...)
 	overBudget    = gauge("tidings_informer_over_budget", "1 while the objects exceed the budget even when folded.", informerLabels()...)
 )
 
 func collectMemory(out chan<- prometheus.Metric, m tidings.MemoryStatus, labels []string) {
-	if m.Budget == 0 {
+	if m.Budget == 0 && m.Bytes == 0 {
 		return
 	}
 	openObjects.send(out, float64(m.Open), labels...)
@@ -54,6 +56,11 @@ func collectMemory(out chan<- prometheus.Metric, m tidings.MemoryStatus, labels 
 	encodedBytes.send(out, float64(m.EncodedBytes), labels...)
 	memoryBytes.send(out, float64(m.Bytes), labels...)
 	opens.send(out, float64(m.Opens), labels...)
+	opening.send(out, m.Opening.Seconds(), labels...)
+	foldAfter.send(out, m.FoldAfter.Seconds(), labels...)
+	if m.Budget == 0 {
+		return
+	}
 	budgetBytes.send(out, float64(m.Budget), labels...)
 	budgetUsed.send(out, float64(m.Used), labels...)
 	overBudget.send(out, boolValue(m.Problem != ""), labels...)

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tidings/tidings"
+	"github.com/tidings/tidings/internal/memory"
 	"github.com/tidings/tidings/internal/testseed"
 	"github.com/tidings/tidings/internal/wire/wiretest"
 	"github.com/tidings/tidings/object"
@@ -100,7 +101,8 @@ func TestBudgetIsSharedAndPrivate(t *testing.T) {
 		if one, other := st[0].Memory, st[1].Memory; one.Used != other.Used || one.Used < one.Bytes+other.Bytes-1 || one.Folded != 10 || other.Folded != 10 {
 			t.Errorf("%+v and %+v do not share the budget", one, other)
 		}
-		if own := st[2].Memory; own.Budget != 1<<20 || own.Open != 10 || own.Used != own.Bytes {
+		own := st[2].Memory
+		if own.Budget != 1<<20 || own.Open != 10 && !memory.Eager /* nothing stays open then */ || own.Used != own.Bytes {
 			t.Errorf("%+v does not have its own budget", own)
 		}
 		if err := f.Shutdown(context.Background()); err != nil {

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -63,6 +64,9 @@ func New(bytes int64, logger *slog.Logger) *Budget {
 	m.limit.Store(bytes)
 	return m
 }
+
+// Unlimited returns a budget that everything fits.
+func Unlimited() *Budget { return New(math.MaxInt64/4, slog.New(slog.DiscardHandler)) }
 
 // Bytes returns the size of the budget.
 func (m *Budget) Bytes() int64 { return m.bytes }

@@ -57,7 +57,9 @@ func (p *part[T]) beforePatch(key object.Key) (was before[T], ok bool) {
 
 // keepsEncoding reports whether what an object is decoded from is worth keeping.
 func (p *part[T]) keepsEncoding(e *intake.Encoded[T], was *before[T]) bool {
-	return e.Exact && p.inf.memory.HasStableEncoding() && (p.inf.memory.FoldsSoon(p.isListing(), p.inFlight.folds) || was.held.IsFolded())
+	memory := p.inf.memory
+	return e.Exact && memory.HasStableEncoding() &&
+		(memory.FoldsSoon(p.isListing(), p.inFlight.folds) || memory.FoldsAtOnce() && was.held.IsFolded())
 }
 
 // decodeEncoding decodes an object that is likely to be folded soon, and keeps what it was decoded from. An object that

@@ -45,7 +45,7 @@ func newSaved(tb testing.TB, dir string, folding bool) (*Informer[settings], *sa
 		Files:  &saved.Options{Dir: dir, Cluster: func(context.Context) (string, error) { return "test", nil }},
 	}})
 	if folding {
-		inf.useMemory(newBudget(1))
+		inf.useMemory(newBudget(1), nil)
 	}
 	var err error
 	if inf.files, err = inf.newFiles(); err != nil {

@@ -135,7 +135,7 @@ func (p *part[T]) guardChanges(changes []intake.Change[T]) {
 	if last >= 0 {
 		key, o := changes[last].Key, changes[last].Object
 		s.Keep(o, len(changes))
-		if !p.inf.memory.Folds() {
+		if p.inf.memory.Codec() == nil {
 			s.Arriving(key, o)
 		} else { // it may be folded at once
 			s.Opened(key, o)

@@ -42,6 +42,8 @@ type Config[T object.Object] struct {
 	Identity map[string]string
 	// Memory is the budget to keep to; nil for none.
 	Memory *budget.Budget
+	// Clock serves the rule of what is open; nil means that nothing folds without a budget.
+	Clock *memory.Clock
 	// OnEnd, if not nil, is called once when the informer has ended, before Done is closed.
 	OnEnd func()
 }
@@ -136,9 +138,7 @@ func New[T object.Object](cfg Config[T]) *Informer[T] {
 	inf.guardOpened(&options)
 	inf.writer = store.NewWriter[T](options)
 	inf.store = inf.writer.Store()
-	if cfg.Memory != nil {
-		inf.useMemory(cfg.Memory)
-	}
+	inf.useMemory(cfg.Memory, cfg.Clock)
 	inf.life, inf.end = context.WithCancelCause(context.Background())
 	inf.versionWaits.init(inf.life)
 	return inf
@@ -250,6 +250,7 @@ func (inf *Informer[T]) endings() []usercode.Ending {
 	for _, p := range inf.runningParts() {
 		ends = append(ends, usercode.Ending{Done: p.done, By: &p.caller})
 	}
+	ends = append(ends, inf.memory.Endings()...)
 	started := len(inf.currentParts()) > 0
 	if started {
 		ends = append(ends, inf.files.Endings()...)

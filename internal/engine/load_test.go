@@ -48,7 +48,7 @@ func TestPanicWhileObjectsAreOpened(t *testing.T) {
 				NewSource: func(string) (source.ListerWatcher[*panicky], error) { return source.Funcs[*panicky]{}, nil },
 			})
 			if folding {
-				inf.useMemory(newBudget(1))
+				inf.useMemory(newBudget(1), nil)
 			}
 			if _, err := inf.Subscribe(func(object.Delta[*panicky]) {}, HandlerOptions{}); err != nil {
 				t.Fatal(err)
@@ -246,7 +246,7 @@ func TestFitIsMeasured(t *testing.T) {
 	open := sizeOf(items)
 	for _, budget := range []int64{open * 9 / 10, 4 * open} {
 		inf, pf := newSaved(t, dir, false)
-		inf.useMemory(newBudget(budget))
+		inf.useMemory(newBudget(budget), nil)
 		p, err := inf.newTestPart(pf)
 		if err != nil {
 			t.Fatal(err)

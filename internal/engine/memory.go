@@ -2,6 +2,7 @@ package engine
 
 import (
 	"github.com/tidings/tidings/internal/budget"
+	"github.com/tidings/tidings/internal/codec"
 	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/internal/memory"
 	"github.com/tidings/tidings/internal/store"
@@ -15,9 +16,30 @@ func (inf *Informer[T]) maxShared() int {
 	return budget.SharedBytes(inf.cfg.Memory.Bytes())
 }
 
-// useMemory makes the informer keep to a budget.
-func (inf *Informer[T]) useMemory(b *budget.Budget) {
-	inf.memory = memory.New(memory.Owner[T](inf), b, inf.objectType(), inf.writer)
+// useMemory makes the informer keep to a budget, if there is one, and to the rule, if there is a clock for that.
+func (inf *Informer[T]) useMemory(b *budget.Budget, clock *memory.Clock) {
+	if b != nil || clock != nil {
+		inf.memory = memory.New(memory.Owner[T](inf), b, clock, inf.objectType())
+	}
+}
+
+// StartFolding implements memory.Owner.
+func (inf *Informer[T]) StartFolding(codec *codec.Objects[T]) {
+	inf.apply.Lock()
+	defer inf.unlockApply()
+	inf.writer.UseCodec(codec, inf.objectType())
+	inf.writer.StartFolding()
+}
+
+// Unfold implements memory.Owner.
+func (inf *Informer[T]) Unfold(opening *store.Opening[T]) {
+	inf.guard.sampler.Listing(someOpen(store.HeldOf(opening), 0, inf.store.Snapshot().Len()))
+	inf.apply.Lock()
+	defer inf.unlockApply()
+	txn := inf.writer.Begin()
+	defer txn.Abort()
+	txn.Unfold(opening)
+	txn.Commit()
 }
 
 // keepBudget enforces the budget, if there is one, after anything but changes. No lock is held.
@@ -35,6 +57,9 @@ func (inf *Informer[T]) Fold(cold *store.Cold[T]) {
 	txn.Fold(cold)
 	txn.Commit()
 }
+
+// LookForWrites implements memory.Owner.
+func (inf *Informer[T]) LookForWrites() { inf.guard.sampler.LookAtAll() }
 
 // Guarded implements memory.Owner.
 func (inf *Informer[T]) Guarded(opened int) int { return inf.guard.sampler.Held(opened) }

@@ -30,6 +30,9 @@ func (p *part[T]) resumeFromFile(ctx context.Context) (held intake.Contents, err
 	if pf.Path == "" {
 		return held, nil
 	}
+	if info, err := os.Stat(pf.Path); err == nil {
+		p.inf.memory.Expect(info.Size())
+	}
 	l, err := p.inf.files.Load(ctx, pf)
 	defer l.Close() //lint:ignore SA5001 a load that has failed gives back what it read, too
 	if _, momentary := errors.AsType[saved.MomentaryError](err); momentary {

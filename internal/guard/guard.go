@@ -4,9 +4,9 @@
 //
 //  1. Sampled and Watch compare an object before and after one in EveryDelivery calls of a handler.
 //  2. Keep holds one in EveryChange objects that have changed, and looks at it again when Kept others have come.
-//  3. Arriving, Listed, Changing, Forget and Visit work by time: they remember the fingerprints of
-//     up to Prints objects, without keeping these alive, and look at each again when it is
-//     replaced, and every few minutes.
+//  3. Arriving, Listed, Changing, Forget, Visit and LookAtAll work by time: they remember the
+//     fingerprints of up to Prints objects, without keeping these alive, and look at each again when
+//     it is replaced, and every few minutes.
 //  4. Opened and Dropped do the same for objects that the cache does not keep in memory: see there.
 package guard
 

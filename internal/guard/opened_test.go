@@ -25,6 +25,10 @@ func TestOpenedObjectIsGuarded(t *testing.T) {
 			time.Sleep(openedFor)
 			c.sampler.Visit()
 		},
+		"all are looked at": func(c *cache, _ object.Key, _ object.Object) {
+			time.Sleep(openedFor)
+			c.sampler.LookAtAll()
+		},
 		"the end": func(c *cache, _ object.Key, _ object.Object) { c.sampler.CheckAll() },
 	} {
 		for _, remembered := range []bool{false, true} { // written to at once, or after the first look

@@ -223,6 +223,17 @@ func (s *Sampler) Visit() {
 	}
 }
 
+// LookAtAll looks at every object whose fingerprint is remembered.
+func (s *Sampler) LookAtAll() {
+	if s == nil {
+		return
+	}
+	s.settleOpened()
+	for _, key := range s.keys() {
+		s.look(key)
+	}
+}
+
 // allowed returns how many looks are due.
 func (s *Sampler) allowed() int {
 	s.mu.Lock()

@@ -13,6 +13,7 @@ import (
 	"github.com/tidings/tidings/internal/budget"
 	"github.com/tidings/tidings/internal/codec"
 	"github.com/tidings/tidings/internal/store"
+	"github.com/tidings/tidings/internal/usercode"
 	"github.com/tidings/tidings/object"
 )
 
@@ -51,6 +52,11 @@ const (
 	ArrivalsShare = 8
 	// RecentShare: folded objects that are open because they were read may take 1/RecentShare of the budget.
 	RecentShare = 32
+	// Without a budget, decoded templates may take 1/templateShare of what folded objects take, and objects that are
+	// kept open for handlers unlimitedArrivals bytes.
+	templateShare, unlimitedArrivals = 8, 16 << 20
+	// packedShare is about how many times smaller packed objects are than open ones.
+	packedShare = 4
 )
 
 // Owner is an informer as its Account sees it.
@@ -59,6 +65,12 @@ type Owner[T object.Object] interface {
 	Store() *store.Store[T]
 	// Fold folds the packed objects that are still in the store.
 	Fold(cold *store.Cold[T])
+	// Unfold makes folded objects that were opened open ones.
+	Unfold(opening *store.Opening[T])
+	// StartFolding makes the store fold objects with the codec.
+	StartFolding(codec *codec.Objects[T])
+	// LookForWrites has the mutation guard look at what is open.
+	LookForWrites()
 	// Guarded is how many objects the mutation guard keeps open, besides this many opened ones.
 	Guarded(opened int) int
 	// SharedBytes is the memory of what the owner's sources remember of objects that share equal parts.
@@ -70,9 +82,16 @@ type Owner[T object.Object] interface {
 type Account[T object.Object] struct {
 	owner   Owner[T]
 	memory  *budget.Budget
-	codec   *codec.Objects[T] // nil if nothing can be folded
-	noCodec error             // why codec is nil
+	limited bool   // by that budget; otherwise everything fits it
+	clock   *Clock // calls pass; nil if the rule is off
 	typ     reflect.Type
+
+	activating sync.Mutex
+	foldable   atomic.Pointer[foldable[T]] // nil until the account is active
+	decision   atomic.Pointer[Decision]
+	caller     usercode.Caller // the goroutine that runs pass
+	passMu     sync.Mutex      // held during a pass; guards rule
+	rule       rule
 
 	used atomic.Int64 // as last measured
 	// mean is the size of an open object, the bits of a float64; Gathered is the memory of open
@@ -80,8 +99,9 @@ type Account[T object.Object] struct {
 	mean     atomic.Uint64
 	Gathered atomic.Int64
 
-	mu     sync.Mutex // guards what follows
-	closed bool       // the informer has ended
+	mu     sync.Mutex    // guards what follows
+	closed bool          // the informer has ended
+	passed chan struct{} // closed at the end of the pass that runs; nil if none does
 	counts Counts
 
 	// arrivals are the latest ones that handlers may not have been notified of. They stay open for
@@ -108,14 +128,101 @@ type Counts struct {
 	Changed []object.Key
 }
 
-// New opens an account of a budget for the objects of a type. It makes the writer's store fold them, if they can be.
-func New[T object.Object](owner Owner[T], memory *budget.Budget, typ reflect.Type, writer *store.Writer[T]) *Account[T] {
-	b := &Account[T]{owner: owner, memory: memory, typ: typ}
-	if b.codec, b.noCodec = codec.NewAs[T](typ, budget.SharedBytes(memory.Bytes())); b.noCodec == nil {
-		writer.UseCodec(b.codec, typ)
+// foldable says how the objects of an account are folded, or why they are not.
+type foldable[T object.Object] struct {
+	codec   *codec.Objects[T] // nil if nothing can be folded
+	noCodec error             // why codec is nil
+}
+
+// New opens an account for the objects of a type. Without a budget, which is nil then, it is not active, and costs
+// nothing, until there is so much that the rule applies. Without a clock the rule does not.
+func New[T object.Object](owner Owner[T], memory *budget.Budget, clock *Clock, typ reflect.Type) *Account[T] {
+	b := &Account[T]{owner: owner, memory: memory, limited: memory != nil, clock: clock, typ: typ}
+	if b.limited {
+		b.activate()
+	} else {
+		b.memory = budget.Unlimited()
 	}
-	memory.Add(b)
+	b.memory.Add(b)
+	if Eager {
+		b.activate()
+	}
 	return b
+}
+
+// isActive reports whether objects may be folded.
+func (b *Account[T]) isActive() bool { return b.Codec() != nil }
+
+// activate makes the store fold objects, if it can, and reports whether it can. No lock is held.
+func (b *Account[T]) activate() bool {
+	b.activating.Lock()
+	defer b.activating.Unlock()
+	if b.foldable.Load() != nil {
+		return b.isActive()
+	}
+	f := new(foldable[T])
+	if f.codec, f.noCodec = codec.NewAs[T](b.typ, b.sharedLimit()); f.noCodec != nil {
+		f.codec = nil
+		b.decide("open: "+f.noCodec.Error(), 0)
+		b.foldable.Store(f)
+		return false
+	}
+	b.owner.StartFolding(f.codec)
+	b.foldable.Store(f)
+	if b.clock != nil {
+		b.decideToFold(b.costs(b.owner.Store().Snapshot().FoldStats()))
+		b.owner.Store().KeepFew()
+		b.owner.Store().OnOpen(func() { b.clock.wake(b) })
+		b.clock.wake(b)
+	}
+	if !b.limited {
+		b.owner.Store().KeepRecent(math.MaxInt32)
+	}
+	return true
+}
+
+// sharedLimit is how much memory decoders may take for what objects have in common; 0 for the default.
+func (b *Account[T]) sharedLimit() int {
+	if !b.limited {
+		return 0
+	}
+	return budget.SharedBytes(b.memory.Bytes())
+}
+
+// Expect prepares for so many bytes of packed objects that are about to be loaded.
+func (b *Account[T]) Expect(packed int64) {
+	if b != nil && b.clock != nil && packed >= small/packedShare {
+		b.activate()
+	}
+}
+
+// enter registers the calling goroutine as the one of the pass. A stop that user code calls in it does not wait for it.
+func (b *Account[T]) enter() (leave func()) {
+	passed := make(chan struct{})
+	b.mu.Lock()
+	b.passed = passed
+	b.mu.Unlock()
+	b.caller.Enter()
+	return func() {
+		b.caller.Leave()
+		b.mu.Lock()
+		b.passed = nil
+		b.mu.Unlock()
+		close(passed)
+	}
+}
+
+// Endings returns the end of the pass that runs, if one does.
+func (b *Account[T]) Endings() []usercode.Ending {
+	if b == nil {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.passed == nil {
+		return nil
+	}
+	return []usercode.Ending{{Done: b.passed, By: &b.caller}}
 }
 
 // Name implements budget.Account.
@@ -142,23 +249,40 @@ func (b *Account[T]) Budget() *budget.Budget { return b.memory }
 // Used returns the memory that the account used when it was last measured.
 func (b *Account[T]) Used() int64 { return b.used.Load() }
 
-// Folds reports whether objects may be folded.
-func (b *Account[T]) Folds() bool { return b != nil && b.Codec() != nil }
+// Codec returns the codec of the objects; nil if nothing is folded.
+func (b *Account[T]) Codec() *codec.Objects[T] {
+	if b == nil {
+		return nil
+	}
+	if f := b.foldable.Load(); f != nil {
+		return f.codec
+	}
+	return nil
+}
 
-// Codec returns the codec of the objects; nil if nothing can be folded.
-func (b *Account[T]) Codec() *codec.Objects[T] { return b.codec }
+// IsLimited reports whether there is a budget.
+func (b *Account[T]) IsLimited() bool { return b != nil && b.limited }
 
 // HasStableEncoding reports whether objects of one version always have the same encoding, so that
 // those of lists may be unchanged.
 func (b *Account[T]) HasStableEncoding() bool {
-	return b != nil && b.codec != nil && b.codec.Encoding() == "protobuf"
+	codec := b.Codec()
+	return codec != nil && codec.Encoding() == "protobuf"
 }
+
+// FoldsAtOnce reports whether a folded object that changes is folded again at once.
+func (b *Account[T]) FoldsAtOnce() bool { return Eager || b.limited }
 
 // FoldsSoon reports whether the next objects are likely to be folded soon: of a list, one that is folded as it streams,
 // or else of changes. For lists that starts earlier, because they may be large.
 func (b *Account[T]) FoldsSoon(listing, streams bool) bool {
 	m := b.memory
-	if listing {
+	switch {
+	case Eager:
+		return true
+	case !b.limited:
+		return listing && streams
+	case listing:
 		return streams || m.Used() > m.Bytes()/4
 	}
 	return m.Used() > m.Bytes()-2*m.Slack()
@@ -173,12 +297,21 @@ func (b *Account[T]) Close() {
 	b.closed = true
 	used := b.used.Swap(0)
 	b.mu.Unlock()
+	if b.clock != nil {
+		b.clock.leave(b)
+		b.passMu.Lock() // until a pass has ended
+		defer b.passMu.Unlock()
+	}
 	b.memory.Remove(b, used)
 }
 
 // Note remembers which objects changed, and enforces the budget. No lock is held.
 func (b *Account[T]) Note(notes []object.Delta[T]) {
 	if b == nil {
+		return
+	}
+	defer b.noteForRule(len(notes))
+	if !b.limited {
 		return
 	}
 	now := b.owner.Store().Snapshot()
@@ -199,6 +332,43 @@ func (b *Account[T]) Note(notes []object.Delta[T]) {
 	b.mu.Unlock()
 	b.Measure()
 	b.memory.Settle()
+}
+
+// lookEvery is how many changes an account that is not active waits for before it looks whether there is enough to fold,
+// and lookLeast how many objects are too few to look.
+const lookEvery, lookLeast = 1024, 64
+
+// noteForRule is Note without a budget. Without changes it looks whether the rule applies now.
+func (b *Account[T]) noteForRule(changes int) {
+	if b.clock == nil {
+		return
+	}
+	if Eager {
+		b.passMu.Lock()
+		defer b.passMu.Unlock()
+		b.foldIdle(0)
+		return
+	}
+	b.mu.Lock()
+	if !b.limited {
+		b.counts.Changes, b.counts.Single = b.counts.Changes+changes, b.counts.Single+changes
+	}
+	look := changes == 0 || b.counts.Changes >= lookEvery
+	b.mu.Unlock()
+	switch {
+	case b.isActive():
+		b.clock.wake(b)
+	case look && b.foldable.Load() == nil:
+		b.mu.Lock()
+		b.counts.Changes = 0
+		b.mu.Unlock()
+		if snap := b.owner.Store().Snapshot(); snap.Len() >= lookLeast {
+			b.setMean(snap.SampleOpen(lookLeast))
+			if wants(snap.Len(), b.MeanSize()) {
+				b.activate()
+			}
+		}
+	}
 }
 
 // weigh measures one of weighEvery objects. If it is large, weigh returns the memory of all like it, otherwise 0.
@@ -239,9 +409,17 @@ func (b *Account[T]) KeepArrivalsOpen(a *store.Arrivals[T]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.arrivals = append(b.arrivals, open)
-	for room := float64(b.memory.Bytes() / ArrivalsShare); len(b.arrivals) > 1 && float64(b.openForHandlers())*b.MeanSize() > room; {
+	for room := float64(b.arrivalsRoom()); len(b.arrivals) > 1 && float64(b.openForHandlers())*b.MeanSize() > room; {
 		b.releaseArrivals(1)
 	}
+}
+
+// arrivalsRoom is how much memory objects may take that stay open for handlers.
+func (b *Account[T]) arrivalsRoom() int64 {
+	if !b.limited {
+		return unlimitedArrivals
+	}
+	return b.memory.Bytes() / ArrivalsShare
 }
 
 // OpenForHandlers returns how many objects are open for handlers.
@@ -294,12 +472,20 @@ func (b *Account[T]) Measure() int64 {
 	now := st.Bytes + st.TemplateBytes + int64(open) + int64(snap.Len())*PerObject + int64(st.IndexEntries)*PerEntry + b.Gathered.Load() + b.counts.Shared + int64(len(b.counts.Changed))*PerChanged
 	used := b.memory.Change(now - b.used.Swap(now))
 	left := b.memory.Bytes() - b.memory.Slack() - (used - int64(open) - st.TemplateBytes) // for what need not be folded; with more, folding would never end
+	if !b.limited {
+		left = st.Bytes / templateShare
+	}
 	b.owner.Store().KeepTemplates(max(left-left/32, b.leastTemplates()))
 	return now
 }
 
 // leastTemplates is what decoded templates may always take.
-func (b *Account[T]) leastTemplates() int64 { return b.memory.Bytes() / RecentShare }
+func (b *Account[T]) leastTemplates() int64 {
+	if !b.limited {
+		return small / templateShare
+	}
+	return b.memory.Bytes() / RecentShare
+}
 
 // Spare implements budget.Account.
 func (b *Account[T]) Spare() int64 {
@@ -342,8 +528,8 @@ func (b *Account[T]) ScaleTemplates() {
 // SharedBytes returns the memory of the tables of shared parts, in the sources and the codec.
 func (b *Account[T]) SharedBytes() (bytes int64) {
 	bytes = b.owner.SharedBytes()
-	if b.codec != nil {
-		bytes += b.codec.SharedBytes()
+	if codec := b.Codec(); codec != nil {
+		bytes += codec.SharedBytes()
 	}
 	return bytes
 }
@@ -353,6 +539,9 @@ func (b *Account[T]) SharedBytes() (bytes int64) {
 // entries take more, which shows once some have been measured.
 func (b *Account[T]) fits(objects int, encoded int64) bool {
 	open := max(2*encoded+int64(objects)<<10, int64(b.MeanSize()*float64(objects)))
+	if !b.limited {
+		return open <= small && !Eager
+	}
 	return b.memory.Used()+open <= b.memory.Bytes()-b.memory.Bytes()/4
 }
 
@@ -366,7 +555,9 @@ func (b *Account[T]) setMean(objects []T) {
 	}
 	mean := budget.MeanOf(objects)
 	b.mean.Store(math.Float64bits(mean))
-	b.owner.Store().KeepRecent(int(float64(b.memory.Bytes()/RecentShare) / mean))
+	if b.limited {
+		b.owner.Store().KeepRecent(int(float64(b.memory.Bytes()/RecentShare) / mean))
+	}
 }
 
 // OpenBytes implements budget.Account.

@@ -62,7 +62,11 @@ func (b *Account[T]) List(p Part[T], n int) intake.Gathering[T] {
 	if b == nil {
 		return nil
 	}
-	return &List[T]{Gathering: b.owner.Store().Gather(n), part: p, budget: b, first: p.BeginsFromNothing(), check: FirstCheck}
+	g := &List[T]{Gathering: b.owner.Store().Gather(n), part: p, budget: b, first: p.BeginsFromNothing(), check: FirstCheck}
+	if !b.limited && !Eager {
+		g.check = CheckEvery // by then there may be enough for the rule
+	}
+	return g
 }
 
 // Add implements intake.Gathering.
@@ -97,6 +101,9 @@ func (g *List[T]) Add(r intake.Received[T]) (kept bool) {
 
 // betweenChecks returns how much memory objects may take between checks.
 func (g *List[T]) betweenChecks() float64 {
+	if !g.budget.limited {
+		return checkBytes
+	}
 	return float64(max(g.budget.memory.Bytes()/ArrivalsShare, checkBytes))
 }
 
@@ -130,7 +137,12 @@ func (g *List[T]) keepBudget() {
 	b := g.budget
 	b.learnSize(g)
 	g.Count()
-	if g.full && g.Open() >= FoldBatch || b.memory.IsTight() {
+	due := g.full && g.Open() >= FoldBatch || b.memory.IsTight()
+	if !due && b.clock != nil && (Eager || float64(g.Open())*b.MeanSize()+g.large >= small) && b.activate() {
+		g.UseFolding(b.owner.Store())
+		due = true
+	}
+	if due {
 		g.fold()
 		g.Count()
 		g.part.Streams()
@@ -141,7 +153,7 @@ func (g *List[T]) keepBudget() {
 // the handlers, which get them while they are still open. If the list is not completed, the next
 // one decides about them.
 func (g *List[T]) fold() {
-	g.full = g.first && g.budget.codec != nil
+	g.full = g.first && g.budget.isActive()
 	for g.full && g.Waiting() > 0 {
 		a := g.FoldArrivals()
 		if !g.part.Arrive(g.Gathering, a) {
@@ -183,12 +195,24 @@ func (g *List[T]) Collection() object.Collection[T] {
 		g.fold()
 	}
 	g.uncount() // the store will count them
+	if !g.budget.isActive() {
+		return g.open()
+	}
 	return g.Gathering
 }
 
 func (g *List[T]) uncount() {
 	g.budget.Gathered.Add(-g.counted)
 	g.counted = 0
+}
+
+// open returns the objects, none of which is folded.
+func (g *List[T]) open() object.Collection[T] {
+	items := make(object.Items[T], 0, g.Len())
+	for _, o := range g.All() {
+		items = append(items, o)
+	}
+	return items
 }
 
 // Close implements intake.Gathering.

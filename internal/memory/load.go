@@ -4,7 +4,6 @@ import (
 	"context"
 	"iter"
 
-	"github.com/tidings/tidings/internal/budget"
 	"github.com/tidings/tidings/internal/codec"
 	"github.com/tidings/tidings/internal/parallel"
 	"github.com/tidings/tidings/internal/store"
@@ -27,9 +26,9 @@ func (b *Account[T]) OpenFolded(
 		return false, nil
 	}
 	n := parallel.Workers()
-	codecs := []*codec.Objects[T]{b.codec}
+	codecs := []*codec.Objects[T]{b.Codec()}
 	for len(codecs) < n {
-		codec, err := codec.NewAs[T](b.typ, budget.SharedBytes(b.memory.Bytes()))
+		codec, err := codec.NewAs[T](b.typ, b.sharedLimit())
 		if err != nil {
 			return false, err
 		}

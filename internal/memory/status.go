@@ -1,6 +1,10 @@
 package memory
 
-import "github.com/tidings/tidings/internal/store"
+import (
+	"time"
+
+	"github.com/tidings/tidings/internal/store"
+)
 
 // Status is the memory of an informer's objects. Without a budget only Open is known.
 type Status struct {
@@ -20,22 +24,50 @@ type Status struct {
 	OpenBytes, FoldedBytes, EncodedBytes, Bytes int64
 	// Opens counts how often a folded object was opened.
 	Opens uint64
+	// Opening is what that has taken, estimated from samples.
+	Opening time.Duration
+	// Rule says what the rule has decided, and why. FoldAfter is for how long an object has to be unread to be folded by
+	// it; 0 if none is.
+	Rule      string
+	FoldAfter time.Duration
 }
 
 // Status returns the memory of the objects of a snapshot.
 func (b *Account[T]) Status(snap *store.Snapshot[T]) Status {
 	if b == nil {
+		return Status{Open: snap.Len(), Rule: "off"}
+	}
+	status := b.foldStatus(snap)
+	switch d := b.decision.Load(); {
+	case b.clock == nil:
+		status.Rule = "off"
+	case d == nil:
+		status.Rule = "open: it is little"
+	default:
+		status.Rule, status.FoldAfter = d.Text, d.FoldAfter
+	}
+	return status
+}
+
+// foldStatus returns what is folded and what that takes.
+func (b *Account[T]) foldStatus(snap *store.Snapshot[T]) Status {
+	f := b.foldable.Load()
+	if f == nil && !b.limited {
 		return Status{Open: snap.Len()}
 	}
 	st := snap.FoldStats()
 	status := Status{
-		Budget: b.memory.Bytes(), Bytes: b.Measure(), Open: st.Open, Folded: st.Folded, Unfoldable: st.Unfoldable, Reason: st.Reason,
-		OpenBytes: int64(float64(st.Open+st.Recent) * b.MeanSize()), FoldedBytes: st.Bytes, EncodedBytes: st.EncodedBytes, Opens: st.Opens,
+		Bytes: b.Measure(), Open: st.Open, Folded: st.Folded, Unfoldable: st.Unfoldable, Reason: st.Reason,
+		OpenBytes: int64(float64(st.Open+st.Recent) * b.MeanSize()), FoldedBytes: st.Bytes, EncodedBytes: st.EncodedBytes,
+		Opens: st.Opens, Opening: st.Spent,
 	}
-	if b.noCodec != nil {
-		status.Unfoldable, status.Reason = st.Open, b.noCodec.Error()
+	if f.noCodec != nil {
+		status.Unfoldable, status.Reason = st.Open, f.noCodec.Error()
 	}
-	status.Used = b.memory.Used()
+	if !b.limited {
+		return status
+	}
+	status.Budget, status.Used = b.memory.Bytes(), b.memory.Used()
 	if status.Used > status.Budget { // otherwise an informer has ended since
 		status.Problem = b.memory.Problem()
 	}

@@ -36,7 +36,7 @@ func (s *Store[T]) PackCold(from object.Key, visit int, all bool) *Cold[T] {
 		return &Cold[T]{}
 	}
 	c := &Cold[T]{folding: now.folds.folding}
-	like := c.choose(now, from, visit, all)
+	like := c.choose(now, from, visit, func(it *tree.Item) bool { return c.isCold(now, it, all) })
 	if len(c.keys)*2 > c.Visited {
 		like = nil // neighbors
 	}
@@ -170,7 +170,9 @@ func (c *Cold[T]) add(now *Snapshot[T], it *tree.Item) {
 }
 
 // choose chooses the objects. It returns, for each, the dictionary of a folded neighbor, nil if there is none.
-func (c *Cold[T]) choose(now *Snapshot[T], from object.Key, visit int, all bool) (like []*fold.Dictionary) {
+func (c *Cold[T]) choose(
+	now *Snapshot[T], from object.Key, visit int, isCold func(*tree.Item) bool,
+) (like []*fold.Dictionary) {
 	var neighbor *fold.Dictionary
 	cursor := tree.NewCursor(now.keys)
 	for cursor.Seek(&tree.SortKey{Key: from}); !cursor.Done(); cursor.Next() {
@@ -186,7 +188,7 @@ func (c *Cold[T]) choose(now *Snapshot[T], from object.Key, visit int, all bool)
 			}
 			continue
 		}
-		if c.isCold(now, it, all) {
+		if isCold(it) {
 			c.add(now, it)
 			like = append(like, neighbor)
 		}

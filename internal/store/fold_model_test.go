@@ -191,6 +191,12 @@ func (w *foldWorld) fold() {
 	cold := w.writer.Store().PackCold(w.hand, 1+w.rand.IntN(300), w.rand.IntN(2) == 0)
 	again := w.writer.Store().PackAgain(w.hand, 1+w.rand.IntN(300)) // objects packed before there was a dictionary
 	together := w.writer.Store().PackTogether(w.hand, 1+w.rand.IntN(300))
+	idle, _ := w.writer.Store().PackIdle(w.hand, 1+w.rand.IntN(300), w.rand.IntN(maxIdle+1))
+	var opening *Opening[*thing]
+	if w.rand.IntN(3) == 0 {
+		opening = w.writer.Store().OpenFolded(w.hand, 1+w.rand.IntN(300))
+	}
+	w.writer.Store().ForgetIdle(1 + w.rand.IntN(maxIdle))
 	w.hand = cold.Next
 	txn := w.writer.Begin()
 	for range w.rand.IntN(3) {
@@ -198,7 +204,11 @@ func (w *foldWorld) fold() {
 		w.model[k] = w.thing(k)
 		txn.Set(k, w.model[k])
 	}
+	if opening != nil {
+		txn.Unfold(opening)
+	}
 	txn.Fold(cold)
+	txn.Fold(idle)
 	txn.Fold(again)
 	txn.Fold(together)
 	w.keep(txn.Commit())

@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"sync"
@@ -68,6 +69,8 @@ type folding[T object.Object] struct {
 	templates templates
 	opened    opened
 	opens     atomic.Uint64
+	costs     costs
+	keepsFew  atomic.Bool // what an index has under a value is read like single objects, if it is little
 	// unencoded is the reason why the last unencodable object could not be encoded.
 	unencoded   atomic.Pointer[string]
 	onOpenError func(object.Key, error)
@@ -85,6 +88,7 @@ type folds[T object.Object] struct {
 	count   int // of the non-nil entries
 	// read marks the slots that were read one by one recently; unfoldable those of open objects that cannot be encoded.
 	read, unfoldable marks
+	idle             idle
 	// gone are the packed objects that the transaction has removed.
 	gone []fold.Packed
 }
@@ -171,6 +175,7 @@ func (f *folding[T]) open(k object.Key, e *folded[T], single bool) (T, bool) {
 	if o, ok := f.held(e); ok {
 		return o, true
 	}
+	defer f.costs.end(f.costs.begin(f.opens.Load()))
 	o, ok := f.openPatch(f.patcher, e, single)
 	if ok {
 		return f.register(k, e, f.checked(k, e, o), nil)
@@ -223,6 +228,7 @@ func (f *folding[T]) openFrom(k object.Key, e *folded[T], buf []byte) (o T, enco
 	if o, ok := f.held(e); ok {
 		return o, nil, true
 	}
+	defer f.costs.end(f.costs.begin(f.opens.Load()))
 	encoded, err := e.packed.Open(buf)
 	mine, patched := o, false
 	if err == nil {
@@ -330,11 +336,11 @@ func (f *folding[T]) held(e *folded[T]) (o T, ok bool) {
 }
 
 // keepRecent keeps an object open that was read alone, perhaps in place of another.
-func (f *folding[T]) keepRecent(o T, e *folded[T]) {
+func (f *folding[T]) keepRecent(o T, n tree.Slot, e *folded[T]) {
 	if e.isKept() {
 		return
 	}
-	if dropped, ok := f.recent.add(o, e); ok && f.onDropped != nil {
+	if dropped, ok := f.recent.add(o, n, e); ok && f.onDropped != nil {
 		f.onDropped(dropped)
 	}
 }
@@ -343,33 +349,51 @@ func (f *folding[T]) keepRecent(o T, e *folded[T]) {
 type recent[T object.Object] struct {
 	mu      sync.Mutex
 	objects []recentObject[T] // a ring
+	at      map[tree.Slot]int // where in it the object of a slot is: of each there is one state
 	next    int
 	limit   int
 }
 
-// recentObject is the object of an entry.
+// recentObject is the object of an entry, in a slot. idle counts passes that found it unread.
 type recentObject[T object.Object] struct {
 	object T
+	slot   tree.Slot
+	idle   int
 	entry  *folded[T]
 }
 
 // add adds an object. It returns the one whose place that takes, if any.
-func (r *recent[T]) add(o T, e *folded[T]) (dropped T, ok bool) {
+func (r *recent[T]) add(o T, n tree.Slot, e *folded[T]) (dropped T, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	added := recentObject[T]{object: o, entry: e}
+	if r.limit == 0 || !e.setKept(true) {
+		return dropped, false
+	}
+	added := recentObject[T]{object: o, slot: n, entry: e}
+	i, ok := r.at[n]
 	switch {
-	case r.limit == 0 || !e.setKept(true):
+	case ok:
 	case len(r.objects) < r.limit:
 		r.objects = append(r.objects, added)
+		r.put(len(r.objects)-1, added)
+		return dropped, false
 	default:
-		r.next %= len(r.objects)
-		dropped, ok = r.objects[r.next].object, true
-		r.objects[r.next].entry.setKept(false)
-		r.objects[r.next] = added
-		r.next++
+		i = r.next % len(r.objects)
+		r.next = i + 1
 	}
-	return dropped, ok
+	before := r.objects[i]
+	before.entry.setKept(false)
+	delete(r.at, before.slot)
+	r.put(i, added)
+	return before.object, true
+}
+
+// put puts an object in a place of the ring. mu is held.
+func (r *recent[T]) put(i int, o recentObject[T]) {
+	if r.at == nil {
+		r.at = make(map[tree.Slot]int)
+	}
+	r.objects[i], r.at[o.slot] = o, i
 }
 
 func (r *recent[T]) len() int {
@@ -385,8 +409,34 @@ func (r *recent[T]) resize(limit int) {
 	r.limit = max(0, limit)
 	if len(r.objects) > r.limit {
 		for i := range r.objects[r.limit:] {
-			r.objects[r.limit+i].entry.setKept(false)
+			gone := &r.objects[r.limit+i]
+			gone.entry.setKept(false)
+			delete(r.at, gone.slot)
 		}
 		r.objects = slices.Clone(r.objects[:r.limit])
 	}
+}
+
+// forget drops the objects for which is returns true, and returns how many are left.
+func (r *recent[T]) forget(is func(*recentObject[T]) bool) (left int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	kept := r.objects[:0]
+	for i := range r.objects {
+		if o := r.objects[i]; is(&o) {
+			o.entry.setKept(false)
+			delete(r.at, o.slot)
+		} else {
+			r.at[o.slot] = len(kept)
+			kept = append(kept, o)
+		}
+	}
+	clear(r.objects[len(kept):])
+	if r.objects = kept; len(kept) < cap(kept)/4 { // a map does not shrink by itself
+		r.objects = slices.Clone(kept)
+		smaller := make(map[tree.Slot]int, len(kept))
+		maps.Copy(smaller, r.at)
+		r.at = smaller
+	}
+	return len(r.objects)
 }

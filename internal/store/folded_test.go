@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tidings/tidings/internal/fold"
+	"github.com/tidings/tidings/internal/testseed"
 	"github.com/tidings/tidings/internal/tree"
 	"github.com/tidings/tidings/object"
 )
@@ -276,8 +277,52 @@ func TestHeldObjectIsKeptOpenForReaders(t *testing.T) {
 	if o, ok := folds.held(folds.at(0)); !ok || o == nil || s.Snapshot().FoldStats().Recent != 2 {
 		t.Error("what was read last is not kept open")
 	}
-	if s.KeepRecent(0); s.Snapshot().folds.at(0).isKept() {
-		t.Error("what nobody keeps is kept")
+	if left := s.ForgetIdle(1); left != 2 { // they were read since the last pass
+		t.Errorf("%d are left", left)
+	}
+	if left := s.ForgetIdle(1); left != 0 || s.Snapshot().folds.at(0).isKept() {
+		t.Errorf("%d are left", left)
+	}
+}
+
+// TestRecentHasOneStateOfAnObject: what changes and is read again and again does not pile up.
+func TestRecentHasOneStateOfAnObject(t *testing.T) {
+	w, keys := newFolding(t, 20)
+	random := testseed.Rand(t)
+	s := w.Store()
+	for _, limit := range []int{5, 1000, 7} {
+		s.KeepRecent(limit)
+		latest := map[object.Key]*thing{} // as read, of the state that is current
+		for range 500 {
+			k := keys[random.IntN(len(keys))]
+			switch random.IntN(8) {
+			case 0:
+				i := slices.Index(keys, k)
+				txn := w.Begin()
+				txn.Set(k, plainThing(i))
+				txn.Commit()
+				foldKeys(w, true, k)
+				delete(latest, k)
+			case 1:
+				s.ForgetIdle(1 + random.IntN(3))
+			default:
+				latest[k], _ = s.Snapshot().Get(k)
+			}
+			r := &s.Snapshot().folds.recent
+			if len(r.at) != len(r.objects) || len(r.objects) > min(limit, len(keys)) {
+				t.Fatalf("%d objects, %d slots; the limit is %d", len(r.objects), len(r.at), limit)
+			}
+			for i, o := range r.objects {
+				if r.at[o.slot] != i || !o.entry.isKept() {
+					t.Fatalf("the object at %d is expected at %d; kept: %t", i, r.at[o.slot], o.entry.isKept())
+				}
+			}
+		}
+		for k, o := range latest {
+			if now, _ := s.Snapshot().Get(k); now != o {
+				t.Errorf("%v is another object", k)
+			}
+		}
 	}
 }
 

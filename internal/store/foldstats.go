@@ -2,6 +2,7 @@ package store
 
 import (
 	"math/rand/v2"
+	"time"
 	"unsafe"
 
 	"github.com/tidings/tidings/internal/fold"
@@ -27,8 +28,16 @@ type FoldStats struct {
 	TemplateBytes int64
 	// StaleBytes is the memory of dictionaries with so few objects that Store.PackAgain saves memory.
 	StaleBytes int64
-	// Opens counts how often an object was opened.
-	Opens uint64
+	// Opens counts how often an object was opened, and Spent what that has taken, from samples. OpenTime is the mean of
+	// late; 0 if none was timed.
+	Opens           uint64
+	Spent, OpenTime time.Duration
+	// Scanned counts the objects that readers of many have read, open or folded.
+	Scanned uint64
+	// Survivors is how many opened objects somebody held after the last garbage collection, of which there were
+	// Collections since the first.
+	Survivors   int
+	Collections uint64
 }
 
 // FoldStats returns the fold statistics. In a store without a codec everything is open.
@@ -47,6 +56,9 @@ func (s *Snapshot[T]) FoldStats() FoldStats {
 		st.Reason = *reason
 	}
 	st.Recent, st.Opens, st.EncodedBytes = f.recent.len(), f.opens.Load(), packed.OpenedBytes
+	st.Spent, st.OpenTime = time.Duration(f.costs.spent.Load()), time.Duration(f.costs.nanos.Load())
+	st.Scanned = f.costs.scanned.Load()
+	st.Survivors, st.Collections = int(f.opened.survivors.Load()), f.opened.collections.Load()
 	st.StaleBytes, st.TemplateBytes = packed.StaleBytes, f.templates.size()
 	st.Bytes = packed.Bytes() + int64(f.count)*entryBytes + f.opened.bytes()
 	return st
@@ -59,6 +71,13 @@ const entryBytes = int64(unsafe.Sizeof(fold.Packed{})+unsafe.Sizeof(identity{}))
 func (s *Store[T]) KeepRecent(n int) {
 	if f := s.Snapshot().folds; f != nil {
 		f.recent.resize(n)
+	}
+}
+
+// KeepFew makes readers of an index keep what they read open for a while, like readers of single objects, if it is little.
+func (s *Store[T]) KeepFew() {
+	if f := s.Snapshot().folds; f != nil {
+		f.keepsFew.Store(true)
 	}
 }
 

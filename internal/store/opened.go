@@ -17,12 +17,17 @@ type opened struct {
 	count     atomic.Int64  // of all shards
 	shards    [16]openedShard
 	scheduled atomic.Bool // tidy will be called after the next garbage collection
+	// survivors is how many somebody but the store's slots held after the last one, and collections the number of these.
+	survivors   atomic.Int64
+	collections atomic.Uint64
 }
 
 type openedShard struct {
 	mu      sync.Mutex // held for a lookup, or to drop unheld objects
 	objects map[uint64]weak.Pointer[byte]
 	most    int // the most objects that this map has had
+	// stored are those of them that are open in the store.
+	stored map[uint64]struct{}
 }
 
 // minOpened is up to how many objects of a shard tidy leaves alone.
@@ -95,18 +100,35 @@ func (o *opened) scheduleTidy() {
 
 // tidy drops unheld objects if there are many.
 func (o *opened) tidy() {
+	survivors := 0
 	for i := range o.shards {
-		o.count.Add(-int64(o.shards[i].tidy()))
+		dropped, held := o.shards[i].tidy()
+		o.count.Add(-int64(dropped))
+		survivors += held
 	}
+	o.survivors.Store(int64(survivors))
+	o.collections.Add(1)
 }
 
-// tidy drops unheld objects if there are many, and returns their number.
-func (s *openedShard) tidy() (dropped int) {
+// nowStored says that the object of the entry with this number is open in the store from now on.
+func (o *opened) nowStored(n uint64) {
+	s := o.shard(n)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stored == nil {
+		s.stored = make(map[uint64]struct{})
+	}
+	s.stored[n] = struct{}{}
+}
+
+// tidy drops unheld objects if there are many, and returns their number, and how many of the others the store does not
+// hold by itself.
+func (s *openedShard) tidy() (dropped, held int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := len(s.objects)
 	if before <= minOpened {
-		return 0
+		return 0, before - len(s.stored)
 	}
 	maps.DeleteFunc(s.objects, func(_ uint64, p weak.Pointer[byte]) bool { return p.Value() == nil })
 	if n := len(s.objects); n < s.most/4 { // the map does not shrink by itself
@@ -114,5 +136,12 @@ func (s *openedShard) tidy() (dropped int) {
 		maps.Copy(smaller, s.objects)
 		s.objects, s.most = smaller, n
 	}
-	return before - len(s.objects)
+	maps.DeleteFunc(s.stored, func(n uint64, _ struct{}) bool {
+		_, ok := s.objects[n]
+		return !ok
+	})
+	if len(s.stored) == 0 {
+		s.stored = nil
+	}
+	return before - len(s.objects), len(s.objects) - len(s.stored)
 }

@@ -102,7 +102,7 @@ func (s *Snapshot[T]) readAt(k object.Key, n tree.Slot) (T, bool) {
 		o, ok = s.folds.open(k, e, true)
 	}
 	if ok {
-		s.folds.keepRecent(o, e)
+		s.folds.keepRecent(o, n, e)
 	}
 	return o, ok
 }
@@ -116,6 +116,19 @@ func (s *Snapshot[T]) scanned(it *tree.Item) (T, bool) {
 	}
 	return s.objects.Get(it.Slot), true
 }
+
+// someFolded reports whether any object is folded.
+func (s *Snapshot[T]) someFolded() bool { return s.folds != nil && s.folds.count > 0 }
+
+// noteScanned counts n objects that a reader of many has read.
+func (s *Snapshot[T]) noteScanned(n int) {
+	if s.folds != nil && n > 0 {
+		s.folds.costs.scanned.Add(uint64(n))
+	}
+}
+
+// fewScanned is up to how many objects of one index value are read like single ones: they stay open for a while.
+const fewScanned = 64
 
 // quick returns the slot of k by the lookup. It may miss a key whose object somebody wrote to.
 func (s *Snapshot[T]) quick(k object.Key) (tree.Slot, bool) {
@@ -174,17 +187,20 @@ func (n namespaced[T]) All() iter.Seq2[object.Key, T] { return n.snapshot.Namesp
 func (s *Snapshot[T]) pairs(r tree.Span) iter.Seq2[object.Key, T] {
 	return func(yield func(object.Key, T) bool) {
 		var objects [tree.MaxFill]T
+		folded := s.someFolded()
 		for run := range s.keys.Runs(r) {
 			s.fetch(run, &objects)
 			for i := range run {
 				it, o, ok := &run[i], objects[i], true
-				if s.folds != nil {
+				if folded {
 					o, ok = s.scanned(it)
 				}
 				if ok && !yield(it.Key, o) {
+					s.noteScanned(i + 1)
 					return
 				}
 			}
+			s.noteScanned(len(run))
 		}
 	}
 }
@@ -192,7 +208,7 @@ func (s *Snapshot[T]) pairs(r tree.Span) iter.Seq2[object.Key, T] {
 // fetch gets the objects of a run of items, unless they may be folded. In a loop of its own this
 // hardly waits for memory, since the processor runs ahead.
 func (s *Snapshot[T]) fetch(run []tree.Item, objects *[tree.MaxFill]T) {
-	if s.folds != nil {
+	if s.someFolded() {
 		return
 	}
 	for i := range run {
@@ -224,16 +240,24 @@ func (s *Snapshot[T]) byIndex(ix *Index[T], value string, yield func(T) bool) {
 		return
 	}
 	var objects [tree.MaxFill]T
+	folded := s.someFolded()
+	few := s.folds != nil && s.folds.keepsFew.Load() && root.Count(tree.OfValue(value)) <= fewScanned
 	for run := range root.Runs(tree.OfValue(value)) {
 		s.fetch(run, &objects)
 		for i := range run {
 			o, ok := objects[i], true
-			if s.folds != nil {
+			switch {
+			case few:
+				o, ok = s.readAt(run[i].Key, run[i].Slot)
+			case folded:
 				o, ok = s.scanned(&run[i])
 			}
 			if ok && !yield(o) {
 				return
 			}
+		}
+		if !few {
+			s.noteScanned(len(run))
 		}
 	}
 }

@@ -160,6 +160,9 @@ func (t *Txn[T]) putAt(n tree.Slot, existed bool, h Held[T]) (old Held[T], had b
 		f.put(t.id, n, h.folded)
 	}
 	if h.folded == nil {
+		if f := t.next.folds; f != nil {
+			f.idle.written.set(n)
+		}
 		t.next.objects.Set(t.id, n, h.object)
 	} else if !existed || old.folded == nil {
 		t.next.objects.Set(t.id, n, *new(T))
@@ -337,8 +340,7 @@ func (t *Txn[T]) Commit() *Snapshot[T] {
 	s, w, rewound := t.next, t.writer, t.writer.rewound
 	t.moved = false
 	if s.folds != nil {
-		s.folds.read.grow(w.used)
-		s.folds.unfoldable.grow(w.used)
+		s.folds.grow(w.used)
 		s.folds.release()
 	}
 	t.finish()
