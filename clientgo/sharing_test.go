@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -241,6 +242,48 @@ func TestViewsEnd(t *testing.T) {
 		_, err := clientgo.NewSharedIndexInformerView(v.base, metadataOf, cache.SharedIndexInformerOptions{})
 		if !errors.Is(err, tidings.ErrStopped) {
 			t.Errorf("a view of what has ended: %v", err)
+		}
+	})
+}
+
+// TestEndedViewsLeaveNothing: index functions and handlers of views that have ended are neither called nor kept.
+func TestEndedViewsLeaveNothing(t *testing.T) {
+	withViews(t, func(t *testing.T, v viewed) {
+		run(t, v.base)
+		indexed := 0
+		var states []weak.Pointer[[1 << 12]int]
+		for range 10 {
+			func() { // whose variables nobody holds afterwards
+				options := cache.SharedIndexInformerOptions{ObjectDescription: "pods again", Indexers: cache.Indexers{
+					"one": func(any) ([]string, error) { indexed++; return []string{"one"}, nil },
+				}}
+				view, err := clientgo.NewSharedIndexInformerView(v.base, metadataOf, options)
+				must(t, err)
+				state := new([1 << 12]int)
+				states = append(states, weak.Make(state))
+				mustAdd(t, view, cache.ResourceEventHandlerFuncs{AddFunc: func(any) { state[0]++ }})
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan struct{})
+				go func() { view.RunWithContext(ctx); close(done) }()
+				synctest.Wait()
+				cancel()
+				<-done
+			}()
+		}
+		if indexed == 0 {
+			t.Fatal("the views indexed nothing")
+		}
+		indexed = 0
+		v.Create(podNamed("c", "z"))
+		synctest.Wait()
+		if indexed != 0 {
+			t.Errorf("index functions of ended views were called %d times", indexed)
+		}
+		runtime.GC()
+		for i, state := range states {
+			if state.Value() != nil {
+				t.Errorf("a handler of the view %d is kept", i)
+			}
 		}
 	})
 }

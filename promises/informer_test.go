@@ -331,8 +331,8 @@ func TestPanicInAHandlerStaysThere(t *testing.T) {
 		if text := log.take(); !strings.Contains(text, "handler=bad key=a/x") || !strings.Contains(text, `panic="bad handler"`) {
 			t.Errorf("the log does not say which handler panicked for what: %s", text)
 		}
-		if st := bad.Status(); st.Panics != 2 {
-			t.Errorf("%d panics counted, want 2", st.Panics)
+		if st := bad.Status(); st.Panics != 2 || !bad.HasSynced() {
+			t.Errorf("%d panics counted, want 2; synced: %t", st.Panics, bad.HasSynced())
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -47,14 +48,14 @@ type budgets struct {
 	dir        string
 	transforms bool
 	index      *tidings.Index[pod]
-	kept       []keptVersions
+	kept       []keptSnapshot
 	replays    []*replayed
 }
 
-// keptVersions is a snapshot, and the versions that it had.
-type keptVersions struct {
+// keptSnapshot is a snapshot, and what it showed.
+type keptSnapshot struct {
 	snap     tidings.Snapshot[pod]
-	versions map[object.Key]string
+	contents map[object.Key]string // digests
 	byNode   map[string]int
 }
 
@@ -264,9 +265,9 @@ func (b *budgets) act(inf *tidings.SharedInformer[pod]) {
 
 // keep keeps a snapshot.
 func (b *budgets) keep(inf *tidings.SharedInformer[pod]) {
-	k := keptVersions{snap: inf.Snapshot(), versions: map[object.Key]string{}, byNode: map[string]int{}}
+	k := keptSnapshot{snap: inf.Snapshot(), contents: map[object.Key]string{}, byNode: map[string]int{}}
 	for key, p := range k.snap.All() {
-		k.versions[key] = p.ResourceVersion
+		k.contents[key] = digest(p)
 		if !ends(p.Name, "7") {
 			k.byNode[p.Spec.NodeName]++
 		}
@@ -279,18 +280,26 @@ func (b *budgets) keep(inf *tidings.SharedInformer[pod]) {
 	}
 }
 
-func (b *budgets) checkKept(k keptVersions) {
+// digest returns the version of a pod, and a hash of its contents.
+func digest(p pod) string {
+	h := fnv.New64a()
+	encoded, err := p.Marshal()
+	_, _ = h.Write(encoded)
+	return fmt.Sprintf("%s %x %v", p.ResourceVersion, h.Sum64(), err)
+}
+
+func (b *budgets) checkKept(k keptSnapshot) {
 	for node, n := range k.byNode {
 		if got := k.snap.Count(b.index, node); got != n {
 			b.t.Errorf("%d pods on %s, want %d", got, node, n)
 		}
 	}
-	versions := map[object.Key]string{}
+	contents := map[object.Key]string{}
 	for key, p := range k.snap.All() {
-		versions[key] = p.ResourceVersion
+		contents[key] = digest(p)
 	}
-	if !maps.Equal(versions, k.versions) {
-		b.t.Errorf("a snapshot has changed: %s", differ(k.versions, versions))
+	if !maps.Equal(contents, k.contents) {
+		b.t.Errorf("a snapshot has changed: %s", differ(k.contents, contents))
 	}
 }
 
