@@ -16,10 +16,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -331,19 +328,5 @@ func TestNobodyDecides(t *testing.T) {
 	}
 	if n := r.counts.revoked.Load(); n != 0 {
 		t.Errorf("%d watches revoked", n)
-	}
-}
-
-// TestReviewKey: reviews that differ are not taken for one.
-func TestReviewKey(t *testing.T) {
-	alice := &user.DefaultInfo{Name: "alice"}
-	one := authorizer.AttributesRecord{User: alice, FieldSelectorRequirements: fields.Requirements{
-		{Operator: "=", Field: "x", Value: "a} {= y b"},
-	}}
-	two := authorizer.AttributesRecord{User: alice, FieldSelectorRequirements: fields.Requirements{
-		{Operator: "=", Field: "x", Value: "a"}, {Operator: "=", Field: "y", Value: "b"},
-	}}
-	if reviewKey(one) == reviewKey(two) {
-		t.Error(reviewKey(one))
 	}
 }

@@ -32,7 +32,7 @@ func TestBounds(t *testing.T) {
 	})
 	f.Create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"}})
 	r := f.replicas[0]
-	eventually(t, func() bool { return r.resources[0].collection.stats().objects == 1 })
+	eventually(t, func() bool { return r.resources[0].Collection.Stats().Objects == 1 })
 	const pods = "/api/v1/namespaces/default/pods?resourceVersion=0"
 	send := func(token, path string) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -79,10 +79,7 @@ func TestBounds(t *testing.T) {
 		}
 	}
 	eventually(t, func() bool { return runtime.NumGoroutine() <= goroutines+20 })
-	c := r.resources[0].collection
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if n := len(c.topics.watched) + len(r.watches.list()); n != 0 {
+	if n := r.resources[0].Collection.Stats().Topics + len(r.watches.list()); n != 0 {
 		t.Errorf("%d watches are left", n)
 	}
 	for _, l := range r.inFlight.all() {

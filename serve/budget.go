@@ -42,11 +42,11 @@ func (s *Server) keepBudget(ctx context.Context) {
 func (s *Server) shareBudget() {
 	left := s.budgetForData()
 	for _, r := range s.resources {
-		left -= r.collection.stats().objectBytes
+		left -= r.Collection.Stats().ObjectBytes
 	}
 	each := max(minJournal, min(s.options.JournalBytes, left/int64(len(s.resources))))
 	for _, r := range s.resources {
-		r.collection.limitJournal(each)
+		r.Collection.LimitJournal(each)
 	}
 }
 
@@ -60,10 +60,10 @@ func (s *Server) overBudget() string {
 	}
 	total, takers := int64(0), []string(nil)
 	for _, r := range s.resources {
-		stats := r.collection.stats()
-		total += stats.objectBytes + stats.journalBytes
+		stats := r.Collection.Stats()
+		total += stats.ObjectBytes + stats.JournalBytes
 		takers = append(takers, fmt.Sprintf("%s: %d objects with %s, journal %s",
-			r.name, stats.objects, megabytes(stats.objectBytes), megabytes(stats.journalBytes)))
+			r.Name, stats.Objects, megabytes(stats.ObjectBytes), megabytes(stats.JournalBytes)))
 	}
 	if total <= s.budgetForData() {
 		return ""

@@ -19,13 +19,16 @@ import (
 	"github.com/tidings/tidings/tidingstest/controlplane"
 )
 
+// clientCAKey is where an API server publishes the authority of its callers.
+const clientCAKey = "client-ca-file"
+
 // TestAuthorityIsKnownAtOnce: a caller with a certificate is not refused because the replica has just started.
 func TestAuthorityIsKnownAtOnce(t *testing.T) {
 	authority := newAuthority(t)
 	published := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: authNamespace, Name: authConfigMap},
-		Data: map[string]string{clientCAKey: authority.pem(), proxyCAKey: authority.pem(),
-			userKey: `["X-Remote-User"]`},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "extension-apiserver-authentication"},
+		Data: map[string]string{clientCAKey: authority.pem(), "requestheader-client-ca-file": authority.pem(),
+			"requestheader-username-headers": `["X-Remote-User"]`},
 	}
 	ca, proxy, err := ClusterAuthentication(t.Context(), fake.NewClientset(published))
 	if err != nil {
@@ -33,7 +36,7 @@ func TestAuthorityIsKnownAtOnce(t *testing.T) {
 	}
 	certificate := authority.issue(t, "alice").Leaf
 	for name, verify := range map[string]func() (x509.VerifyOptions, bool){
-		"callers": ca.VerifyOptions, "the front proxy": proxy.ca.VerifyOptions,
+		"callers": ca.VerifyOptions, "the front proxy": proxy.VerifyOptions,
 	} {
 		options, ok := verify()
 		if _, err := certificate.Verify(options); !ok || err != nil {

@@ -1,17 +1,21 @@
 package serve
 
-import "context"
+import (
+	"context"
+
+	"github.com/tidings/tidings/serve/internal/callers"
+)
 
 // impersonatedKey marks a forwarded request that carries the replica's own credentials, and whom it acts as.
 type impersonatedKey struct{}
 
-func withImpersonated(ctx context.Context, c caller) context.Context {
+func withImpersonated(ctx context.Context, c callers.Caller) context.Context {
 	return context.WithValue(ctx, impersonatedKey{}, c)
 }
 
 // impersonatedOf returns the caller as whom the replica sends a forwarded request.
-func impersonatedOf(ctx context.Context) (c caller, ok bool) {
-	c, ok = ctx.Value(impersonatedKey{}).(caller)
+func impersonatedOf(ctx context.Context) (c callers.Caller, ok bool) {
+	c, ok = ctx.Value(impersonatedKey{}).(callers.Caller)
 	return c, ok
 }
 

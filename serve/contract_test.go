@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,8 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 
-	"github.com/tidings/tidings/internal/codec"
-	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/tidingstest"
 )
 
@@ -97,7 +94,7 @@ func TestVersionsWithoutProof(t *testing.T) {
 	f.Create(configMap("x", "a"))
 	f.synced(t)
 	r := f.replicas[0]
-	r.resources[0].found.Load().fresh.noBookmarks.Store(true)
+	r.resources[0].Found().StopLookingAhead()
 	version := f.Create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "raises"}})
 	user, path := r.config(as(f.config, "user")), "?resourceVersion="+version
 	for _, path := range []string{mapsPath + path, mapsPath + "/x" + path, mapsPath + path + "&limit=1"} {
@@ -133,7 +130,7 @@ func TestExactVersions(t *testing.T) {
 	if n := r.counts.answered.Load() - before; n != 1 {
 		t.Error("it is not from memory")
 	}
-	r.resources[0].collection.limitJournal(0)
+	r.resources[0].Collection.LimitJournal(0)
 	forwarded := r.counts.forwarded.Load()
 	_, err = f.maps(0).List(t.Context(), exactly)
 	if n := r.counts.forwarded.Load() - forwarded; n != 1 {
@@ -169,42 +166,6 @@ func TestBookmarks(t *testing.T) {
 			t.Fatal("no bookmark of the last version")
 		}
 	}
-}
-
-// TestJournalAge forgets changes when they are old.
-func TestJournalAge(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCollection(journalLimits{bytes: 1 << 20, age: 5 * time.Minute})
-		c.Replace(object.Items[*codec.Raw](nil), "1")
-		add := func(version string) { addMap(t, c, "x"+version, version) }
-		add("2")
-		time.Sleep(4 * time.Minute)
-		add("3")
-		if s := c.stats(); s.changes != 2 || s.floor != 1 {
-			t.Errorf("after 4 minutes: %d changes after %d", s.changes, s.floor)
-		}
-		time.Sleep(2 * time.Minute)
-		add("4")
-		if s := c.stats(); s.changes != 2 || s.floor != 2 {
-			t.Errorf("after 6 minutes: %d changes after %d", s.changes, s.floor)
-		}
-	})
-}
-
-// addMap adds a config map to a collection.
-func addMap(t *testing.T, c *collection, name, version string) {
-	t.Helper()
-	o := configMap(name, "a")
-	o.ResourceVersion = version
-	data, err := o.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw, err := codec.ParseRaw(data, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Add([]object.Delta[*codec.Raw]{{Type: object.Added, Key: object.KeyOf(raw), Object: raw}}, version)
 }
 
 // TestGzip compresses large answers for clients that accept it, and no others.

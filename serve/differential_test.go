@@ -27,6 +27,7 @@ import (
 
 	"github.com/tidings/tidings/internal/protocol"
 	"github.com/tidings/tidings/internal/testseed"
+	"github.com/tidings/tidings/serve/internal/replica"
 	"github.com/tidings/tidings/tidingstest/controlplane"
 )
 
@@ -66,7 +67,7 @@ type compareWorld struct {
 	random  *rand.Rand
 	admin   kubernetes.Interface
 	dynamic dynamic.Interface
-	replica *replica
+	replica *running
 	users   map[string]comparedUser
 
 	mu       sync.Mutex // guards the fields below
@@ -247,18 +248,18 @@ func (w *compareWorld) catchUp() {
 			version, _ := protocol.ParseVersion(o.GetResourceVersion()) // of a server that has versions
 			newest = max(newest, version)
 		}
-		held := w.replica.served(target.Resource).collection
+		held := w.replica.served(target.Resource).Collection
 		eventually(w.t, func() bool {
-			stats := held.stats()
-			return stats.version >= newest && stats.objects == len(list.Items)
+			stats := held.Stats()
+			return stats.Version >= newest && stats.Objects == len(list.Items)
 		})
 	}
 }
 
 // served returns a resource that is served.
-func (r *replica) served(gvr schema.GroupVersionResource) *resource {
-	i := slices.IndexFunc(r.resources, func(one *resource) bool {
-		return one.found.Load().GroupVersionResource == gvr
+func (r *running) served(gvr schema.GroupVersionResource) *replica.Resource {
+	i := slices.IndexFunc(r.resources, func(one *replica.Resource) bool {
+		return one.Found().GroupVersionResource == gvr
 	})
 	return r.resources[i]
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/tidings/tidings/internal/protocol"
+	"github.com/tidings/tidings/serve/internal/replica"
 )
 
 // exchange is a request that is answered from memory, and its response.
@@ -20,17 +21,14 @@ type exchange struct {
 	server   *Server
 	w        http.ResponseWriter
 	r        *http.Request
-	resource *resource
-	found    *foundResource
+	resource *replica.Resource
+	found    *replica.Found
 	target   protocol.Target
 	query    url.Values
 	encoding protocol.Encoding
-	view     view // of the collection since before the caller was authorized; see answer
+	view     replica.View // of the collection since before the caller was authorized; see answer
 	started  bool
 }
-
-// staleAfter is how long the API server may be silent before answers say how old they are. Bookmarks come every minute.
-const staleAfter = 90 * time.Second
 
 // start writes the header of the response.
 func (x *exchange) start(watch bool) {
@@ -39,7 +37,7 @@ func (x *exchange) start(watch bool) {
 	h.Set("Content-Type", x.encoding.ContentType(watch))
 	setPrivate(h)
 	// Only then can the answer be older than its client expects; all others have the API server's headers.
-	if age := x.found.age(); age > int(staleAfter/time.Second) || x.found.reflector.Status().Problem != nil {
+	if age := x.found.Age(); age > int(replica.StaleAfter/time.Second) || x.found.Problem() != nil {
 		h.Set("Age", strconv.Itoa(age))
 	}
 }
@@ -68,10 +66,10 @@ func (x *exchange) list() error {
 		return err
 	}
 	if !x.canSelect(selection) || x.isAhead(selection.Options.Continue) {
-		return errForward
+		return replica.ErrForward
 	}
 	if o := selection.Options; o.Limit > 0 && o.ResourceVersion == "0" && x.isUncached() {
-		return errForward
+		return replica.ErrForward
 	}
 	page, err := protocol.ListPage(x.r.Context(), x.view, selection)
 	if err != nil {
@@ -122,7 +120,7 @@ func (x *exchange) canSelect(s *protocol.Selection) bool {
 // lossy remembers that objects cannot be decoded exactly.
 func (x *exchange) lossy(err error) error {
 	if err == protocol.ErrLossy {
-		x.resource.lossy.Store(true)
+		x.resource.SetLossy()
 	}
 	return err
 }

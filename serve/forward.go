@@ -12,6 +12,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
+
+	"github.com/tidings/tidings/serve/internal/callers"
+	"github.com/tidings/tidings/serve/internal/replica"
 )
 
 // forwarder sends requests on to the API server, with the identity of their callers and never with more:
@@ -59,7 +62,7 @@ func newForwarder(options Options) (*forwarder, error) {
 			options.Logger.DebugContext(r.Context(), "cannot forward", "path", r.URL.Path, "error", err)
 			uploadOf(r.Context()).answered(w.Header())
 			if patienceOf(r.Context()).isOver() {
-				writeError(w, r, errNotProved)
+				writeError(w, r, replica.ErrNotProved)
 				return
 			}
 			writeError(w, r, apierrors.NewTimeoutError("the API server cannot be reached", 1))
@@ -81,7 +84,7 @@ func newTransports(config *rest.Config) (*transports, error) {
 	return &transports{usual, upgrade}, err
 }
 
-func rewrite(r *httputil.ProxyRequest, host *url.URL, proxy *FrontProxy) {
+func rewrite(r *httputil.ProxyRequest, host *url.URL, proxy *callers.FrontProxy) {
 	path, raw := r.Out.URL.Path, r.Out.URL.RawPath
 	r.Out.URL.Scheme, r.Out.URL.Host = host.Scheme, host.Host
 	if prefix := strings.TrimSuffix(host.Path, "/"); prefix != "" {
@@ -114,8 +117,8 @@ func buffer(r *http.Request) (*http.Request, error) {
 }
 
 // forward sends a request on.
-func (f *forwarder) forward(w http.ResponseWriter, r *http.Request, c caller) {
-	if c.credential != byToken {
+func (f *forwarder) forward(w http.ResponseWriter, r *http.Request, c callers.Caller) {
+	if c.Credential != callers.ByToken {
 		impersonated, err := f.impersonated(r, c)
 		if err != nil {
 			writeError(w, r, err)
@@ -143,12 +146,12 @@ func (f *forwarder) forward(w http.ResponseWriter, r *http.Request, c caller) {
 }
 
 // impersonated returns the request with which the replica acts as a caller whose credentials it cannot pass on.
-func (f *forwarder) impersonated(r *http.Request, c caller) (*http.Request, error) {
+func (f *forwarder) impersonated(r *http.Request, c callers.Caller) (*http.Request, error) {
 	switch {
 	case !f.impersonate:
 		return nil, forbidden(c,
 			"this replica does not forward requests of callers with a client certificate (--impersonate)")
-	case impersonates(r.Header):
+	case callers.Impersonates(r.Header):
 		return nil, forbidden(c, "a caller with a client certificate cannot impersonate through this replica")
 	}
 	r = r.Clone(withImpersonated(r.Context(), c))

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidings/tidings/serve/internal/callers"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/rest"
 )
@@ -64,7 +65,7 @@ func testAnswerBeforeBody(t *testing.T, toReplica2, toServer2 bool, length int64
 	returned := make(chan struct{})
 	replica := start(toReplica2, func(w http.ResponseWriter, r *http.Request) {
 		defer close(returned)
-		f.forward(w, r, caller{&user.DefaultInfo{Name: "user"}, byToken})
+		f.forward(w, r, callers.Caller{&user.DefaultInfo{Name: "user"}, callers.ByToken})
 	})
 
 	response, err := ask(t, replica, toReplica2, length)
@@ -176,7 +177,7 @@ func TestImpersonationCannotBeShed(t *testing.T) {
 			"X-Remote-User": {"admin"}, "X-Remote-Group": {"system:masters"},
 		}
 		got = nil
-		f.forward(httptest.NewRecorder(), r, caller{alice, byCertificate})
+		f.forward(httptest.NewRecorder(), r, callers.Caller{alice, callers.ByCertificate})
 		for name, values := range want {
 			if !slices.Equal(got[name], values) {
 				t.Errorf("Connection: %s: %s: %q, want %q", connection, name, got[name], values)

@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/tidings/tidings/serve/internal/replica"
 	"github.com/tidings/tidings/tidingstest/controlplane"
 )
 
@@ -46,7 +47,7 @@ func TestFreshnessIsSaid(t *testing.T) {
 		t.Helper()
 		began := time.Now()
 		response := respond(t, user, path)
-		if response.StatusCode != wantCode || time.Since(began) > 20*askPatience {
+		if response.StatusCode != wantCode || time.Since(began) > 20*replica.AskPatience {
 			t.Errorf("%s: %s after %v, want %d", path, response.Status, time.Since(began), wantCode)
 		}
 		seconds, err := strconv.Atoi(response.Header.Get("Age"))
@@ -70,7 +71,7 @@ func TestFreshnessIsSaid(t *testing.T) {
 	age(mostRecent, http.StatusOK)
 
 	c.Kill()
-	eventually(t, func() bool { return r.resources[0].found.Load().reflector.Status().Problem != nil })
+	eventually(t, func() bool { return r.resources[0].Found().Problem() != nil })
 	for _, path := range []string{cached, one} {
 		if a := age(path, http.StatusOK); a < 0 || a > 60 {
 			t.Errorf("%s: an age of %d s", path, a)

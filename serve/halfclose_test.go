@@ -74,7 +74,7 @@ func TestHalfClosedConnections(t *testing.T) {
 
 // sendRaw sends the head of a request over HTTP/1.1, and the first byte of a body whose length comes last. If it is a
 // watch, it has begun. The connection is closed at the end of the test.
-func sendRaw(t *testing.T, r *replica, request string) *tls.Conn {
+func sendRaw(t *testing.T, r *running, request string) *tls.Conn {
 	t.Helper()
 	conn, err := tls.Dial("tcp", r.http.Listener.Addr().String(),
 		&tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}})
@@ -102,7 +102,7 @@ func sendRaw(t *testing.T, r *replica, request string) *tls.Conn {
 var handling = regexp.MustCompile(`tidings/serve\.(startUpload|\(\*(Server\)\.ServeHTTP|exchange|upload|forwarder))`)
 
 // leftBy says what there is of requests in a replica, the goroutines of all replicas included.
-func leftBy(r *replica) (left []string) {
+func leftBy(r *running) (left []string) {
 	for _, l := range r.inFlight.all() {
 		if n, _ := l.counts(); n > 0 {
 			left = append(left, fmt.Sprint(l.kind, " ", n))

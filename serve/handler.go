@@ -3,7 +3,6 @@ package serve
 import (
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -21,10 +20,10 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/tidings/tidings/internal/protocol"
+	"github.com/tidings/tidings/serve/internal/callers"
+	"github.com/tidings/tidings/serve/internal/failure"
+	"github.com/tidings/tidings/serve/internal/replica"
 )
-
-// errForward makes a request be forwarded instead of answered.
-var errForward = errors.New("only the API server can answer this")
 
 // ServeHTTP answers a request from memory or forwards it. Only probes are answered to somebody unknown. Whoever the
 // caller is found to be here is put into the context: authorization, limits, logs and forwarding all go by that one
@@ -38,10 +37,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeError(w, r, err)
 		return
 	}
-	c, err := s.access.authenticate(r)
+	c, err := s.access.Authenticate(r)
 	switch {
-	case errors.Is(err, errNobodyKnows):
-		writeError(w, r, apierrors.NewTimeoutError(errNobodyKnows.Error(), 1))
+	case errors.Is(err, callers.ErrNobodyKnows):
+		writeError(w, r, apierrors.NewTimeoutError(callers.ErrNobodyKnows.Error(), 1))
 		return
 	case err != nil:
 		s.counts.refused.Add(1)
@@ -87,7 +86,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, info *request.Re
 		}
 	}()
 	switch err := s.authorize(r); {
-	case err == errForward:
+	case err == replica.ErrForward:
 		return err
 	case err != nil:
 		s.counts.refused.Add(1)
@@ -113,7 +112,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, info *request.Re
 		panic(http.ErrAbortHandler)
 	// Only these three errors are the replica's to give: that an object is not there, that a version does not exist
 	// yet, and that nobody knows. What is wrong with a request is said by the API server, in its words.
-	case apierrors.IsNotFound(err), isTooLarge(err), errors.Is(err, errNotProved):
+	case apierrors.IsNotFound(err), isTooLarge(err), errors.Is(err, replica.ErrNotProved):
 		s.counts.answered.Add(1)
 		writeError(response, r, err)
 		return nil
@@ -142,9 +141,9 @@ var known = map[string]bool{
 func (s *Server) exchange(w http.ResponseWriter, r *http.Request, info *request.RequestInfo) (*exchange, error) {
 	res := s.find(info)
 	if res == nil || !isPlainRead(r, info) {
-		return nil, errForward
+		return nil, replica.ErrForward
 	}
-	found, err := res.ready()
+	found, err := res.Ready()
 	if err != nil {
 		return nil, err
 	}
@@ -153,28 +152,28 @@ func (s *Server) exchange(w http.ResponseWriter, r *http.Request, info *request.
 	switch {
 	case !ok, target.Resource != found.GroupVersionResource, target.Subresource != "",
 		strings.Contains(r.URL.Path, "//"):
-		return nil, errForward
+		return nil, replica.ErrForward
 	case single != (info.Verb == "get"), single && target.Namespace == "" && found.Namespaced,
 		target.Namespace != "" && !found.Namespaced:
-		return nil, errForward
+		return nil, replica.ErrForward
 	case len(content.IsPathSegmentName(target.Name)) > 0: // an error of the API server
-		return nil, errForward
+		return nil, replica.ErrForward
 	}
 	query := r.URL.Query()
 	if !canAnswer(query, info.Verb) {
-		return nil, errForward
+		return nil, replica.ErrForward
 	}
 	e, ok := negotiate(r.Header.Get("Accept"), &found.ResourceType, info.Verb == "watch")
 	if e.As == partialList && info.Verb != "list" {
-		return nil, errForward // as above
+		return nil, replica.ErrForward // as above
 	}
-	if !ok || res.lossy.Load() && (e.Partial || found.BuiltIn && e.Media != protocol.Protobuf) {
-		return nil, errForward
+	if !ok || res.IsLossy() && (e.Partial || found.BuiltIn && e.Media != protocol.Protobuf) {
+		return nil, replica.ErrForward
 	}
 	x := &exchange{server: s, w: w, r: r, resource: res, found: found, target: target, query: query, encoding: e}
-	x.view = res.collection.view(found.fresh, s.shutdown)
-	if res.found.Load() != found { // read again, since the view was taken after it
-		return nil, errForward // it was removed meanwhile, and may have come back as something else
+	x.view = found.View(s.shutdown)
+	if res.Found() != found { // read again, since the view was taken after it
+		return nil, replica.ErrForward // it was removed meanwhile, and may have come back as something else
 	}
 	return x, nil
 }
@@ -182,7 +181,7 @@ func (s *Server) exchange(w http.ResponseWriter, r *http.Request, info *request.
 // isPlainRead reports whether a request is one that could be answered from memory, had it nothing else to it.
 func isPlainRead(r *http.Request, info *request.RequestInfo) bool {
 	switch {
-	case !info.IsResourceRequest, info.Subresource != "", r.Method != http.MethodGet, impersonates(r.Header):
+	case !info.IsResourceRequest, info.Subresource != "", r.Method != http.MethodGet, callers.Impersonates(r.Header):
 		return false
 	case r.Header.Get("Upgrade") != "": // a watch over a WebSocket, as browsers have it
 		return false
@@ -225,14 +224,14 @@ func (s *Server) authorize(r *http.Request) error {
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	allowed, reason, err := s.access.authorize(r.Context(), attributes)
+	allowed, reason, err := s.access.Authorize(r.Context(), attributes)
 	switch {
 	case allowed:
 		return nil
-	case noAnswer(err):
+	case failure.Undecided(err):
 		return apierrors.NewTimeoutError("the API server cannot say whether this is allowed", 1)
 	case err != nil: // it does not accept the review, as with a selector that is wrong
-		return errForward
+		return replica.ErrForward
 	}
 	return responsewriters.ForbiddenStatusError(attributes, reason)
 }
@@ -240,20 +239,20 @@ func (s *Server) authorize(r *http.Request) error {
 // stillAllowed reports whether a request that has been running for long is still allowed, to whom its credentials stand
 // for now: their groups may have changed. While nobody can say, it is.
 func (s *Server) stillAllowed(r *http.Request) bool {
-	c, err := s.access.authenticate(r)
+	c, err := s.access.Authenticate(r)
 	if err != nil {
-		return errors.Is(err, errNobodyKnows)
+		return errors.Is(err, callers.ErrNobodyKnows)
 	}
 	attributes, err := filters.GetAuthorizerAttributes(request.WithUser(r.Context(), c))
 	if err != nil {
 		return false
 	}
-	allowed, _, err := s.access.authorize(r.Context(), attributes)
-	return allowed || noAnswer(err)
+	allowed, _, err := s.access.Authorize(r.Context(), attributes)
+	return allowed || failure.Undecided(err)
 }
 
 // forbidden is the error for a caller that is not forwarded.
-func forbidden(c caller, why string) error {
+func forbidden(c callers.Caller, why string) error {
 	return apierrors.NewForbidden(schema.GroupResource{}, "", fmt.Errorf("user %q: %s", c.GetName(), why))
 }
 
@@ -292,13 +291,4 @@ func writeError(w http.ResponseWriter, r *http.Request, err error) {
 	w.Header().Set("Content-Type", e.ContentType(false))
 	w.WriteHeader(int(status.Code))
 	_, _ = w.Write(data) // the client has gone
-}
-
-// age returns how long ago the API server was last heard from, in whole seconds.
-func (f *foundResource) age() int {
-	contact := f.reflector.Status().LastContact
-	if contact.IsZero() {
-		return 0
-	}
-	return int(math.Ceil(time.Since(contact).Seconds()))
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/tidings/tidings/serve/internal/callers"
 )
 
 // A request that is forwarded is read twice: here, which decides who its caller is and whether it may be answered from
@@ -39,31 +41,15 @@ func checkConnection(h http.Header) error {
 	return nil
 }
 
-// isIdentity reports whether a header says who a caller is. An API server believes such headers only from its front
-// proxy, and the replica is none; but should its own certificate be that of one, what its clients send must not count.
-func (p *FrontProxy) isIdentity(name string) bool {
-	name = strings.ToLower(name)
-	if strings.HasPrefix(name, "x-remote-") {
-		return true
-	}
-	if p == nil {
-		return false
-	}
-	is := func(other string) bool { return strings.ToLower(other) == name }
-	begins := func(prefix string) bool { return strings.HasPrefix(name, strings.ToLower(prefix)) }
-	names := slices.Concat(p.headers.UsernameHeaders(), p.headers.UIDHeaders(), p.headers.GroupHeaders())
-	return slices.ContainsFunc(names, is) || slices.ContainsFunc(p.headers.ExtraHeaderPrefixes(), begins)
-}
-
 // asReceived are headers that net/http's proxy removes, and that an API server puts into its audit log or passes on to
 // what it is a proxy of.
 var asReceived = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"}
 
 // passOn makes the headers of a request those that the API server would have seen without the replica, except that
 // nothing says who the caller is besides its credentials, and that the audit log can name the caller's address.
-func passOn(r *httputil.ProxyRequest, proxy *FrontProxy) {
+func passOn(r *httputil.ProxyRequest, proxy *callers.FrontProxy) {
 	for name := range r.Out.Header {
-		if proxy.isIdentity(name) {
+		if proxy.IsIdentity(name) {
 			delete(r.Out.Header, name)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/tidings/tidings/serve/internal/callers"
 	"github.com/tidings/tidings/tidingstest"
 )
 
@@ -65,7 +66,7 @@ func TestHeadersPassOn(t *testing.T) {
 		"X-Forwarded-For": {"10.0.0.1"}, "X-Forwarded-Proto": {"https"}, "X-Real-Ip": {"10.0.0.2"},
 		"Accept": {"application/json", "application/yaml"}, "Te": {"gzip"},
 	}
-	f.forward(httptest.NewRecorder(), r, caller{credential: byToken})
+	f.forward(httptest.NewRecorder(), r, callers.Caller{Credential: callers.ByToken})
 	for name, want := range map[string][]string{
 		"Authorization": {"Bearer a"}, "Impersonate-User": {"b"}, "Impersonate-Group": {"c", "d"},
 		"X-Remote-User": nil, "X-Remote-Extra-Scopes": nil, "X-Remote-Uid": nil,

@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -26,11 +25,11 @@ func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request) bool {
 	failed := 0
 	if r.URL.Path == "/readyz" {
 		for _, res := range s.resources {
-			if problem := res.problem(); problem != nil {
+			if problem := res.Problem(); problem != nil {
 				failed++
-				fmt.Fprintf(&text, "[-] %s: %v\n", res.name, problem)
+				fmt.Fprintf(&text, "[-] %s: %v\n", res.Name, problem)
 			} else {
-				fmt.Fprintf(&text, "[+] %s ok\n", res.name)
+				fmt.Fprintf(&text, "[+] %s ok\n", res.Name)
 			}
 		}
 	}
@@ -49,29 +48,6 @@ func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request) bool {
 		fmt.Fprint(w, "ok")
 	}
 	return true
-}
-
-// problem returns why a resource is not served or not fresh. A resource that does not exist is no
-// problem: its requests are forwarded.
-func (r *resource) problem() error {
-	found := r.found.Load()
-	switch {
-	case found == nil && r.missing.Load():
-		return nil
-	case found == nil:
-		return errors.New("the API server has not said yet whether it has it")
-	}
-	if _, err := r.ready(); err != nil {
-		return err
-	}
-	status := found.reflector.Status()
-	if status.Problem != nil {
-		return status.Problem
-	}
-	if age := found.age(); age > 2*int(staleAfter.Seconds()) {
-		return fmt.Errorf("the API server was last heard from %d s ago", age)
-	}
-	return nil
 }
 
 // serveOwn answers the paths that are the replica's own, to those who may read them.

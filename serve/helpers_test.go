@@ -22,19 +22,19 @@ import (
 )
 
 // replica is a server of the package in front of an API server, over TLS.
-type replica struct {
+type running struct {
 	*Server
 	http *httptest.Server
 	stop func()
 }
 
 // startReplica starts a replica and waits until its resources have synced.
-func startReplica(t testing.TB, options Options) *replica {
+func startReplica(t testing.TB, options Options) *running {
 	t.Helper()
 	r := startReplicaWithout(t, options)
 	eventually(t, func() bool {
 		for _, res := range r.resources {
-			if _, err := res.ready(); err != nil {
+			if _, err := res.Ready(); err != nil {
 				return false
 			}
 		}
@@ -44,13 +44,13 @@ func startReplica(t testing.TB, options Options) *replica {
 }
 
 // startReplicaWithout starts a replica and waits for nothing.
-func startReplicaWithout(t testing.TB, options Options) *replica {
+func startReplicaWithout(t testing.TB, options Options) *running {
 	t.Helper()
 	s, err := NewServer(options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &replica{Server: s, http: httptest.NewUnstartedServer(s)}
+	r := &running{Server: s, http: httptest.NewUnstartedServer(s)}
 	r.http.EnableHTTP2 = true
 	r.http.Config = s.NewHTTPServer()
 	r.http.TLS = &tls.Config{ClientAuth: tls.RequestClientCert}
@@ -70,7 +70,7 @@ func startReplicaWithout(t testing.TB, options Options) *replica {
 }
 
 // config returns a copy of a client's configuration for the API server that goes to the replica instead.
-func (r *replica) config(c *rest.Config) *rest.Config {
+func (r *running) config(c *rest.Config) *rest.Config {
 	c = rest.CopyConfig(c)
 	c.Host = r.http.URL
 	c.CAFile, c.CAData = "", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.http.Certificate().Raw})

@@ -21,6 +21,7 @@ import (
 
 	"github.com/tidings/tidings/internal/testseed"
 	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/serve/internal/replica"
 	"github.com/tidings/tidings/tidingstest"
 )
 
@@ -36,7 +37,7 @@ func configMap(name, label string) *corev1.ConfigMap {
 type fixture struct {
 	*tidingstest.Server
 	config   *rest.Config
-	replicas []*replica
+	replicas []*running
 }
 
 func newFixture(t testing.TB, replicas int, options tidingstest.ServerOptions, o Options) *fixture {
@@ -81,7 +82,7 @@ func (f *fixture) synced(t testing.TB) {
 	t.Helper()
 	f.SendBookmarks(configMaps)
 	for _, r := range f.replicas {
-		eventually(t, func() bool { return format(r.resources[0].collection.stats().version) == f.ResourceVersion() })
+		eventually(t, func() bool { return replica.Format(r.resources[0].Collection.Stats().Version) == f.ResourceVersion() })
 	}
 }
 
@@ -192,7 +193,7 @@ func (f *fixture) rewrite(random *rand.Rand, movers []*mover, restores *atomic.I
 		t.Fatal(err)
 	}
 	for _, r := range f.replicas {
-		eventually(t, func() bool { return r.resources[0].collection.stats().version == last })
+		eventually(t, func() bool { return r.resources[0].Collection.Stats().Version == last })
 	}
 	restores.Add(1)
 	for _, m := range movers { // a step from before may still get what is undone
@@ -271,7 +272,7 @@ func (m *mover) step(d time.Duration) {
 		return
 	}
 	w, err := client.Watch(ctx, metav1.ListOptions{
-		ResourceVersion: format(position), LabelSelector: m.label, AllowWatchBookmarks: true,
+		ResourceVersion: replica.Format(position), LabelSelector: m.label, AllowWatchBookmarks: true,
 	})
 	if err != nil {
 		return // the connection was broken
@@ -350,13 +351,13 @@ func TestMostRecentOfARestoredServer(t *testing.T) {
 	f.Create(configMap("x", "a"))
 	f.synced(t)
 	r := f.replicas[0]
-	r.resources[0].collection.Add(nil, "1000000") // as if it had seen a later history
+	r.resources[0].Collection.Add(nil, "1000000") // as if it had seen a later history
 	before := r.counts.forwarded.Load()
 	list, err := f.maps(0).List(t.Context(), metav1.ListOptions{})
 	if err != nil || list.ResourceVersion != f.ResourceVersion() || r.counts.forwarded.Load() != before+1 {
 		t.Errorf("a list at %s of the server at %s, %v", list.ResourceVersion, f.ResourceVersion(), err)
 	}
-	eventually(t, func() bool { return format(r.resources[0].collection.stats().version) == f.ResourceVersion() })
+	eventually(t, func() bool { return replica.Format(r.resources[0].Collection.Stats().Version) == f.ResourceVersion() })
 }
 
 // nextError waits for the end of a watch, and returns the error in its ERROR event, if any.
@@ -477,17 +478,5 @@ func TestShutdownEndsWatches(t *testing.T) {
 	}
 	if n := f.Count(tidingstest.List) - lists; n != 0 {
 		t.Errorf("%d lists", n)
-	}
-}
-
-// TestEventsOfTwoHistories: an encoded event of a history that no longer is does not stand for one of the new history.
-func TestEventsOfTwoHistories(t *testing.T) {
-	var events eventCache
-	for epoch, want := range []string{"before", "after"} {
-		key := eventKey{epoch: epoch, version: 5, kind: watch.Modified}
-		data, err := events.get(key, func() ([]byte, error) { return []byte(want), nil })
-		if err != nil || string(data) != want {
-			t.Errorf("%q, %v, want %q", data, err, want)
-		}
 	}
 }

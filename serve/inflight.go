@@ -7,6 +7,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/tidings/tidings/serve/internal/callers"
 )
 
 // inFlight limits the requests in flight of each user, apart for each of the kinds that must not hold up each other: an
@@ -63,7 +65,7 @@ type limiter struct {
 
 // limit answers a request by calling do, or with 429 if its user has too many in flight.
 func (l *limiter) limit(w http.ResponseWriter, r *http.Request, do func()) {
-	user := userOf(r)
+	user := callers.UserOf(r)
 	if !l.begin(user) {
 		why := fmt.Sprintf("user %q has %d requests in flight (%s), and may have no more", user, l.most, l.kind)
 		writeError(w, r, apierrors.NewTooManyRequests(why, 1))

@@ -69,7 +69,7 @@ func TestTooManyRequests(t *testing.T) {
 	)
 	g, config := newGate(t, (&reviewer{}).start(t, f.Server), slow, "/pods/p/")
 	f.config = config
-	f.replicas = []*replica{startReplica(t, Options{
+	f.replicas = []*running{startReplica(t, Options{
 		Config: config, Resources: []string{"configmaps"}, RequestsPerUser: most, LongRunningPerUser: most,
 	})}
 	f.synced(t)

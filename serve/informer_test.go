@@ -96,7 +96,7 @@ func testCustomResources(t *testing.T, budget int64) {
 	f.AddResource(widgets, "Widget")
 	w := newWidget("w", widgets)
 	f.Create(w)
-	eventually(t, func() bool { _, err := r.resources[0].ready(); return err == nil })
+	eventually(t, func() bool { _, err := r.resources[0].Ready(); return err == nil })
 	before := r.counts.answered.Load()
 	list, err := client.List(t.Context(), cached)
 	if err != nil || len(list.Items) != 1 || list.Items[0].GetKind() != "Widget" {
@@ -126,7 +126,7 @@ func testCustomResources(t *testing.T, budget int64) {
 	gadget.SetNamespace("")
 	gadget.SetKind("Gadget")
 	f.Create(gadget)
-	eventually(t, func() bool { _, err := r.resources[0].ready(); return err == nil })
+	eventually(t, func() bool { _, err := r.resources[0].Ready(); return err == nil })
 	before = r.counts.answered.Load()
 	code, text := answerTo(t, config, "/apis/example.com/v1/widgets?resourceVersion=0", nil)
 	if code != http.StatusOK || !strings.Contains(text, `"kind":"GadgetList"`) ||

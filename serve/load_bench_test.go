@@ -19,6 +19,7 @@ import (
 	"github.com/tidings/tidings/internal/codec"
 	"github.com/tidings/tidings/internal/wire/wiretest"
 	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/serve/internal/replica"
 	"github.com/tidings/tidings/tidingstest"
 )
 
@@ -33,7 +34,7 @@ func benchFixture(b *testing.B) (*fixture, []*corev1.Pod) {
 		f.Create(pod)
 	}
 	o := Options{Config: f.config, Resources: []string{"pods"}, WriteTimeout: time.Minute}
-	f.replicas = []*replica{startReplica(b, o)}
+	f.replicas = []*running{startReplica(b, o)}
 	return f, pods
 }
 
@@ -104,8 +105,8 @@ func BenchmarkWatch(b *testing.B) {
 	ctx, cancel := context.WithCancel(b.Context())
 	defer cancel()
 	var reading sync.WaitGroup
-	c := f.replicas[0].resources[0].collection
-	version := c.stats().version
+	c := f.replicas[0].resources[0].Collection
+	version := c.Stats().Version
 	seen := make(chan struct{}, watchers)
 	var client *http.Client
 	for i := range watchers {
@@ -134,11 +135,11 @@ func BenchmarkWatch(b *testing.B) {
 		if events%watchers == 0 {
 			version++
 			pod := pods[int(version)%len(pods)]
-			raw, _ := c.held(object.KeyOf(pod))
+			raw, _ := c.Held(object.KeyOf(pod))
 			c.Add([]object.Delta[*codec.Raw]{{
 				Type: object.Updated, Key: object.KeyOf(pod),
-				Object: raw.WithResourceVersion(format(version)).(*codec.Raw),
-			}}, format(version))
+				Object: raw.WithResourceVersion(replica.Format(version)).(*codec.Raw),
+			}}, replica.Format(version))
 			for range watchers {
 				<-seen
 			}

@@ -144,11 +144,11 @@ func (c stateCollector) Collect(out chan<- prometheus.Metric) {
 	gauge(budgetDesc, c.options.MemoryBudget)
 	objects := map[schema.GroupResource]int{} // a resource may be served in several versions, and is counted once
 	for _, r := range c.resources {
-		stats := r.collection.stats()
-		gauge(memoryDesc, stats.objectBytes, r.name, "objects")
-		gauge(memoryDesc, stats.journalBytes, r.name, "journal")
-		if found := r.found.Load(); found != nil {
-			objects[found.GroupResource()] = max(objects[found.GroupResource()], stats.objects)
+		stats := r.Collection.Stats()
+		gauge(memoryDesc, stats.ObjectBytes, r.Name, "objects")
+		gauge(memoryDesc, stats.JournalBytes, r.Name, "journal")
+		if found := r.Found(); found != nil {
+			objects[found.GroupResource()] = max(objects[found.GroupResource()], stats.Objects)
 		}
 	}
 	for r, n := range objects {

@@ -60,7 +60,7 @@ func TestMetricsOfTwoNames(t *testing.T) {
 	f := newFixture(t, 1, tidingstest.ServerOptions{}, Options{Resources: []string{"configmaps", "configmaps.v1."}})
 	f.Create(configMap("x", "a"))
 	f.synced(t)
-	eventually(t, func() bool { return f.replicas[0].resources[1].collection.stats().objects == 1 })
+	eventually(t, func() bool { return f.replicas[0].resources[1].Collection.Stats().Objects == 1 })
 	code, text := answerTo(t, f.replicas[0].config(as(f.config, "user")), "/metrics", nil)
 	const objects = `apiserver_resource_objects{group="",resource="configmaps"} 1`
 	if code != http.StatusOK || strings.Count(text, objects) != 1 {

@@ -7,11 +7,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/tidings/tidings/internal/codec"
-	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/internal/protocol"
 	"github.com/tidings/tidings/internal/wire/wiretest"
-	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/serve/internal/replica"
 	"github.com/tidings/tidings/tidingstest"
 )
 
@@ -35,9 +33,9 @@ func packedPods(t *testing.T, n int) (*fixture, []*corev1.Pod) {
 // reached waits until both replicas have all pods.
 func (f *fixture) reached(t *testing.T) {
 	t.Helper()
-	f.SendBookmarks(pods)
+	f.SendBookmarks(corev1.SchemeGroupVersion.WithResource("pods"))
 	for _, r := range f.replicas {
-		eventually(t, func() bool { return format(r.resources[0].collection.stats().version) == f.ResourceVersion() })
+		eventually(t, func() bool { return replica.Format(r.resources[0].Collection.Stats().Version) == f.ResourceVersion() })
 	}
 }
 
@@ -55,8 +53,8 @@ func (f *fixture) both(t *testing.T, path, accept string) (codes [2]int, bodies 
 func TestPackedObjects(t *testing.T) {
 	f, all := packedPods(t, 700)
 	f.reached(t)
-	open, packed := f.replicas[0].resources[0].collection, f.replicas[1].resources[0].collection
-	if a, b := open.stats().objectBytes, packed.stats().objectBytes; b > a/3 {
+	open, packed := f.replicas[0].resources[0].Collection, f.replicas[1].resources[0].Collection
+	if a, b := open.Stats().ObjectBytes, packed.Stats().ObjectBytes; b > a/3 {
 		t.Errorf("packed objects take %d bytes, the others %d", b, a)
 	}
 	compare := func() {
@@ -83,9 +81,6 @@ func TestPackedObjects(t *testing.T) {
 				}
 			}
 		}
-		if kept, objects := packed.packing.packer.Stats().Objects, packed.stats().objects; kept != objects {
-			t.Errorf("%d packed objects, %d in the collection", kept, objects)
-		}
 	}
 	compare()
 	for i, pod := range all[:100] {
@@ -98,7 +93,7 @@ func TestPackedObjects(t *testing.T) {
 	}
 	f.reached(t)
 	compare()
-	for _, version := range []string{"0", format(packed.stats().floor)} {
+	for _, version := range []string{"0", replica.Format(packed.Stats().Floor)} {
 		codes, bodies := f.both(t, "/api/v1/pods?watch=true&timeoutSeconds=1&resourceVersion="+version,
 			protocol.Protobuf)
 		if codes[0] != codes[1] || bodies[0] != bodies[1] {
@@ -114,79 +109,4 @@ func TestPackedObjects(t *testing.T) {
 	f.Start()
 	f.reached(t)
 	compare()
-}
-
-// TestGatheringReleases: what a list has packed and does not hand on is not kept.
-func TestGatheringReleases(t *testing.T) {
-	c := newCollection(journalLimits{bytes: 1 << 20})
-	podType := &protocol.ResourceType{GroupVersionResource: pods, Kind: "Pod", Namespaced: true, BuiltIn: true}
-	if err := c.startPacking(podType); err != nil {
-		t.Fatal(err)
-	}
-	received := func(pod *corev1.Pod) intake.Received[*codec.Raw] {
-		data, err := pod.Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
-		raw, err := codec.ParseRaw(data, true)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return intake.Received[*codec.Raw]{Object: raw}
-	}
-	all := wiretest.Pods(1300, 2)
-	for i, pod := range all {
-		pod.Name = fmt.Sprintf("%s-%d", pod.Name, i)
-	}
-	kept := func(want int) {
-		t.Helper()
-		if n := c.packing.packer.Stats().Objects; n != want {
-			t.Errorf("%d packed objects, want %d", n, want)
-		}
-	}
-	g := c.gather(0)
-	for _, pod := range all {
-		g.Add(received(pod))
-	}
-	g.Remove(1)
-	g.Set(2, received(all[2]))
-	g.Truncate(1250)
-	kept(1250)
-	if key := g.Key(1); key.Name != all[len(all)-1].Name || g.Version(1) != all[len(all)-1].ResourceVersion {
-		t.Errorf("in place of what was removed is %v at %s", key, g.Version(1))
-	}
-	g.Close()
-	kept(0)
-	g = c.gather(0)
-	for _, pod := range all[:700] {
-		g.Add(received(pod))
-	}
-	c.Replace(g.Collection(), "100000000")
-	g.Close()
-	kept(700)
-	g = c.gather(0)
-	unchanged := received(all[0])
-	unchanged.Unchanged = true
-	g.Add(unchanged)
-	g.Add(received(all[1]))
-	objects := g.Collection()
-	for key, raw := range objects.All() {
-		if raw.Name != key.Name {
-			t.Errorf("%v has the name %s", key, raw.Name)
-		}
-	}
-	c.Replace(objects, "100000001")
-	g.Close()
-	kept(2)
-	c.remove()
-	kept(0)
-}
-
-// TestPackedPaths: the path of an object says its key.
-func TestPackedPaths(t *testing.T) {
-	for _, key := range []object.Key{{Name: "node"}, {Namespace: "a", Name: "b"}} {
-		if got := keyOf(pathOf(key)); got != key {
-			t.Errorf("%v becomes %v", key, got)
-		}
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidings/tidings/serve/internal/replica"
 	"github.com/tidings/tidings/tidingstest"
 )
 
@@ -54,7 +55,7 @@ func TestSlowAnswerIsWaitedFor(t *testing.T) {
 	f := newReviewed(t, v, 1, tidingstest.ServerOptions{}, Options{})
 	f.Create(configMap("x", "a"))
 	f.synced(t)
-	time.AfterFunc(2*askPatience+askPatience/2, func() { close(slow) })
+	time.AfterFunc(2*replica.AskPatience+replica.AskPatience/2, func() { close(slow) })
 	user := f.replicas[0].config(as(f.config, "user"))
 	if code, text := answerTo(t, user, "/api/v1/namespaces/default/configmaps/x", nil); code != http.StatusOK {
 		t.Errorf("%d %s", code, text)

@@ -24,6 +24,7 @@ import (
 
 	"github.com/tidings/tidings/internal/testseed"
 	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/serve/internal/replica"
 	"github.com/tidings/tidings/tidingstest"
 )
 
@@ -279,8 +280,8 @@ func (w *randomWorld) changeSome(random *rand.Rand) {
 func (w *randomWorld) syncedAll(t *testing.T) {
 	t.Helper()
 	for _, r := range w.replicas[0].resources {
-		w.SendBookmarks(corev1.SchemeGroupVersion.WithResource(r.name))
-		eventually(t, func() bool { return format(r.collection.stats().version) == w.ResourceVersion() })
+		w.SendBookmarks(corev1.SchemeGroupVersion.WithResource(r.Name))
+		eventually(t, func() bool { return replica.Format(r.Collection.Stats().Version) == w.ResourceVersion() })
 	}
 }
 

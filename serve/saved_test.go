@@ -96,7 +96,7 @@ func TestSecretsAreNotSaved(t *testing.T) {
 		Dir: dir})
 	f.Create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "s"},
 		Data: map[string][]byte{"key": []byte("canary-in-a-file")}})
-	eventually(t, func() bool { return r.resources[1].collection.stats().objects == 1 })
+	eventually(t, func() bool { return r.resources[1].Collection.Stats().Objects == 1 })
 	r.stop()
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 1 {
@@ -128,7 +128,7 @@ func TestMemoryBudget(t *testing.T) {
 	}
 	f.synced(t)
 	r := f.replicas[0]
-	if n := r.resources[0].collection.stats().journalBytes; n < 4<<20 {
+	if n := r.resources[0].Collection.Stats().JournalBytes; n < 4<<20 {
 		t.Fatalf("a journal of %d bytes", n)
 	}
 	r.shareBudget()
@@ -141,9 +141,9 @@ func TestMemoryBudget(t *testing.T) {
 		f.Create(o)
 	}
 	f.synced(t)
-	eventually(t, func() bool { return r.resources[0].collection.stats().objects == 9 })
+	eventually(t, func() bool { return r.resources[0].Collection.Stats().Objects == 9 })
 	r.shareBudget()
-	if n := r.resources[0].collection.stats().journalBytes; n > 2*minJournal {
+	if n := r.resources[0].Collection.Stats().JournalBytes; n > 2*minJournal {
 		t.Errorf("a journal of %d bytes", n)
 	}
 	if text := r.overBudget(); text != "" {
@@ -154,7 +154,7 @@ func TestMemoryBudget(t *testing.T) {
 		o.Data = newText()
 		f.Create(o)
 	}
-	eventually(t, func() bool { return r.resources[0].collection.stats().objects == 19 })
+	eventually(t, func() bool { return r.resources[0].Collection.Stats().Objects == 19 })
 	if text := r.overBudget(); !strings.Contains(text, "configmaps: 19 objects") ||
 		!strings.Contains(text, "--memory-budget") {
 		t.Errorf("%q", text)

@@ -19,15 +19,16 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/tidings/tidings/internal/protocol"
+	"github.com/tidings/tidings/serve/internal/callers"
+	"github.com/tidings/tidings/serve/internal/replica"
 	"github.com/tidings/tidings/source"
 )
 
 // Server is a read replica. Its methods may be called from any goroutine.
 type Server struct {
 	options   Options
-	access    *access
-	resources []*resource
+	access    *callers.Access
+	resources []*replica.Resource
 	resolver  *request.RequestInfoFactory
 	forwarder *forwarder
 	client    *source.Client
@@ -65,7 +66,8 @@ func NewServer(options Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	access, err := newAccess(clientset, options, cmp.Or(options.reviewTTL, cacheTTL))
+	access, err := callers.New(clientset, options.ClientCA, options.FrontProxy,
+		cmp.Or(options.reviewTTL, callers.CacheTTL))
 	if err != nil {
 		return nil, err
 	}
@@ -81,19 +83,18 @@ func NewServer(options Options) (*Server, error) {
 		},
 		inFlight: newInFlight(options),
 	}
-	limits := journalLimits{options.JournalBytes, options.JournalAge}
 	for _, name := range options.Resources {
-		r := &resource{
-			name: name, collection: newCollection(limits), logger: options.Logger,
-			checkInterval: options.BookmarkInterval, packs: options.MemoryBudget > 0,
-			selectable: func(t *protocol.ResourceType) []string { return selectableFields(clientset.Discovery(), t) },
+		o := replica.Options{
+			Limits: replica.Limits{Bytes: options.JournalBytes, Age: options.JournalAge}, Logger: options.Logger,
+			CheckInterval: options.BookmarkInterval, Packs: options.MemoryBudget > 0,
 		}
 		if options.Dir != "" && !isSecrets(name) {
-			if r.saved, err = newSavedFile(options, name); err != nil {
+			o.Saved, err = replica.NewSavedFile(options.Dir, name, options.Config, options.SaveInterval, options.Logger)
+			if err != nil {
 				return nil, err
 			}
 		}
-		s.resources = append(s.resources, r)
+		s.resources = append(s.resources, replica.NewResource(name, o))
 	}
 	s.metrics = newServerMetrics(s)
 	return s, nil
@@ -103,7 +104,7 @@ func NewServer(options Options) (*Server, error) {
 func (s *Server) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	for _, r := range s.resources {
-		running.Go(func() { r.run(ctx, s.clientset.Discovery(), s.client) })
+		running.Go(func() { r.Run(ctx, s.clientset.Discovery(), s.client) })
 	}
 	if ca, ok := s.options.ClientCA.(dynamiccertificates.ControllerRunner); ok {
 		running.Go(func() { ca.Run(ctx, 1) })
@@ -112,7 +113,7 @@ func (s *Server) Run(ctx context.Context) {
 		running.Go(func() { s.keepBudget(ctx) })
 	}
 	if s.options.FrontProxy != nil {
-		running.Go(func() { s.options.FrontProxy.run(ctx) })
+		running.Go(func() { s.options.FrontProxy.Run(ctx) })
 	}
 	running.Go(func() { s.watches.cutStalled(ctx, s.options.WriteTimeout) })
 	running.Wait()
@@ -172,9 +173,9 @@ func (s *Server) MissingRights(ctx context.Context) (missing []string, err error
 func (s *Server) Shutdown() { s.stopOnce.Do(func() { close(s.shutdown) }) }
 
 // find returns the resource that a path names, if it is one of those served.
-func (s *Server) find(info *request.RequestInfo) *resource {
+func (s *Server) find(info *request.RequestInfo) *replica.Resource {
 	for _, r := range s.resources {
-		found := r.found.Load()
+		found := r.Found()
 		if found != nil && found.Group == info.APIGroup && found.Version == info.APIVersion &&
 			found.Resource == info.Resource {
 			return r

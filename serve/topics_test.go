@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/tidings/tidings/internal/protocol"
+	"github.com/tidings/tidings/serve/internal/replica"
 	"github.com/tidings/tidings/tidingstest"
 )
 
@@ -33,10 +34,10 @@ func isClosed(c <-chan struct{}) bool {
 }
 
 // selectionOf selects the pods of a node.
-func selectionOf(t *testing.T, r *resource, node string) *protocol.Selection {
+func selectionOf(t *testing.T, r *replica.Resource, node string) *protocol.Selection {
 	t.Helper()
-	found := r.found.Load()
-	query := url.Values{"fieldSelector": {topicField + "=" + node}}
+	found := r.Found()
+	query := url.Values{"fieldSelector": {"spec.nodeName" + "=" + node}}
 	selection, err := protocol.NewSelection(&found.ResourceType, protocol.Target{}, query, true, false)
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +55,7 @@ func TestWatchersOfNodes(t *testing.T) {
 	reached := func() {
 		t.Helper()
 		f.SendBookmarks(corev1.SchemeGroupVersion.WithResource("pods"))
-		eventually(t, func() bool { return format(res.collection.stats().version) == f.ResourceVersion() })
+		eventually(t, func() bool { return replica.Format(res.Collection.Stats().Version) == f.ResourceVersion() })
 	}
 	reached()
 	client := kubernetes.NewForConfigOrDie(f.replicas[0].config(as(f.config, "user")))
@@ -64,7 +65,7 @@ func TestWatchersOfNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Stop()
-	view, leave := res.collection.view(nil, nil).of(selectionOf(t, res, "a"))
+	view, leave := res.Collection.View(nil, nil).Of(selectionOf(t, res, "a"))
 	start := view.Version()
 	woken := view.After(start).Changed
 	for i := range 100 { // far more than the journal has room for
@@ -99,16 +100,12 @@ func TestWatchersOfNodes(t *testing.T) {
 	if tail := view.After(start); !tail.Lost {
 		t.Error("changes of the node were dropped, and that is not said")
 	}
-	late, leaveLate := res.collection.view(nil, nil).of(selectionOf(t, res, "unwatched"))
+	late, leaveLate := res.Collection.View(nil, nil).Of(selectionOf(t, res, "unwatched"))
 	if !late.After(start).Lost {
 		t.Error("the first watcher of a node is not told that the journal begins later")
 	}
 	leaveLate()
 	leave()
 	w.Stop()
-	eventually(t, func() bool {
-		res.collection.mu.Lock()
-		defer res.collection.mu.Unlock()
-		return len(res.collection.topics.watched) == 0
-	})
+	eventually(t, func() bool { return res.Collection.Stats().Topics == 0 })
 }

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/tidings/tidings/internal/protocol"
+	"github.com/tidings/tidings/serve/internal/callers"
+	"github.com/tidings/tidings/serve/internal/replica"
 )
 
 // minWatchTimeout is the least time that a watch lasts whose client names none; an API server uses up to twice as much.
@@ -25,7 +27,7 @@ func (x *exchange) watch() error {
 		return err
 	}
 	if !x.canSelect(selection) {
-		return errForward
+		return replica.ErrForward
 	}
 	if o := selection.Options; o.ResourceVersion == "0" && o.SendInitialEvents == nil {
 		o.SendInitialEvents = new(true) // as an API server takes it, which says where they end
@@ -41,10 +43,10 @@ func (x *exchange) watch() error {
 		BookmarkInterval: x.server.options.BookmarkInterval, Shutdown: x.server.shutdown,
 	}
 	r := x.found
-	v, leave := x.view.of(selection)
+	v, leave := x.view.Of(selection)
 	defer leave()
 	sent := x.server.metrics.events.WithLabelValues(r.Group, r.Version, r.Resource)
-	s := &watchSink{exchange: x, ctx: ctx, epoch: v.epoch, sent: sent}
+	s := &watchSink{exchange: x, ctx: ctx, epoch: v.Epoch(), sent: sent}
 	open := x.server.metrics.longRunning.WithLabelValues("WATCH", r.Group, r.Version, r.Resource)
 	open.Inc()
 	defer open.Dec()
@@ -54,7 +56,7 @@ func (x *exchange) watch() error {
 		return s.End() // the watch ends cleanly, and its client learns why when it comes again
 	}
 	if err != nil && errors.Is(err, protocol.ErrLossy) && x.started {
-		x.resource.lossy.Store(true)
+		x.resource.SetLossy()
 		return s.End() // it comes again, and is forwarded
 	}
 	return err
@@ -63,10 +65,10 @@ func (x *exchange) watch() error {
 // errNotAllowed ends the watch of a user who has lost the right to it.
 var errNotAllowed = errors.New("no longer allowed")
 
-// askInterval is how often it is asked whether a watch is still allowed, at least. Answers may be cacheTTL old, and
-// each of the two takes up to reviewTimeout to come: a watch goes on for a minute at most after the right to it is
+// askInterval is how often it is asked whether a watch is still allowed, at least. Answers may be callers.CacheTTL old, and
+// each of the two takes up to callers.ReviewTimeout to come: a watch goes on for a minute at most after the right to it is
 // gone.
-const askInterval = time.Minute - cacheTTL - 2*reviewTimeout
+const askInterval = time.Minute - callers.CacheTTL - 2*callers.ReviewTimeout
 
 // keepAsking ends the watch once its caller has lost the right to it, until ctx ends.
 func (x *exchange) keepAsking(ctx context.Context, end context.CancelCauseFunc) {
@@ -134,8 +136,10 @@ func (s *watchSink) encode(e protocol.Event) ([]byte, error) {
 	if e.Version == 0 || e.Type == watch.Bookmark {
 		return s.encoding.Event(e.Type, e.Object)
 	}
-	key := eventKey{s.epoch, e.Version, e.Type, s.encoding.Media, s.encoding.Partial}
-	return s.resource.collection.events.get(key, func() ([]byte, error) { return s.encoding.Event(e.Type, e.Object) })
+	key := replica.EventKey{
+		Epoch: s.epoch, Version: e.Version, Kind: e.Type, Media: s.encoding.Media, Partial: s.encoding.Partial,
+	}
+	return s.found.Collection.Events.Get(key, func() ([]byte, error) { return s.encoding.Event(e.Type, e.Object) })
 }
 
 // Flush implements protocol.Sink.
@@ -174,7 +178,7 @@ func (s *watchSink) cutIfStalled(before time.Time) {
 		return
 	}
 	s.server.counts.cut.Add(1)
-	s.server.options.Logger.InfoContext(s.r.Context(), "watcher does not read", "resource", s.resource.name,
+	s.server.options.Logger.InfoContext(s.r.Context(), "watcher does not read", "resource", s.resource.Name,
 		"agent", s.r.UserAgent())
 	_ = http.NewResponseController(s.w).SetWriteDeadline(time.Unix(1, 0)) // not all writers have one
 }

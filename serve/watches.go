@@ -9,6 +9,8 @@ import (
 	"sync"
 	"text/tabwriter"
 	"time"
+
+	"github.com/tidings/tidings/serve/internal/callers"
 )
 
 // watchesPath is the page of who watches what.
@@ -29,7 +31,7 @@ type openWatch struct {
 
 // add adds a watch until the returned function is called.
 func (w *watches) add(s *watchSink) (remove func()) {
-	o := &openWatch{watchSink: s, user: userOf(s.r), namespace: cmp.Or(s.target.Namespace, "*"), since: time.Now()}
+	o := &openWatch{watchSink: s, user: callers.UserOf(s.r), namespace: cmp.Or(s.target.Namespace, "*"), since: time.Now()}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.open == nil {
@@ -51,7 +53,7 @@ func (w *watches) list() []*openWatch {
 		all = append(all, o)
 	}
 	slices.SortFunc(all, func(a, b *openWatch) int {
-		return cmp.Or(cmp.Compare(a.resource.name, b.resource.name), cmp.Compare(a.user, b.user),
+		return cmp.Or(cmp.Compare(a.resource.Name, b.resource.Name), cmp.Compare(a.user, b.user),
 			a.since.Compare(b.since))
 	})
 	return all
@@ -90,15 +92,8 @@ func (s *Server) writeWatches(out http.ResponseWriter) {
 		position := o.position.Load()
 		selectors := cmp.Or(o.query.Get("labelSelector"), "-") + " " + cmp.Or(o.query.Get("fieldSelector"), "-")
 		fmt.Fprintf(table, "%s\t%q\t%q\t%q\t%q\t%s\t%d\t%d\n",
-			o.resource.name, o.namespace, o.user, o.r.UserAgent(), selectors,
-			time.Since(o.since).Round(time.Second), position, o.resource.collection.changesSince(position))
+			o.resource.Name, o.namespace, o.user, o.r.UserAgent(), selectors,
+			time.Since(o.since).Round(time.Second), position, o.found.Collection.ChangesSince(position))
 	}
 	_ = table.Flush() // the client has gone
-}
-
-// changesSince returns how many changes of the journal are later than a version.
-func (c *collection) changesSince(version uint64) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.after(version))
 }

@@ -2,6 +2,7 @@ package tidingstest
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/tidings/tidings/object"
@@ -122,11 +123,7 @@ func (s *Server) Objects(resource schema.GroupVersionResource) []object.Object {
 	if err != nil {
 		return nil
 	}
-	objects := make([]object.Object, len(list.Entries))
-	for i, e := range list.Entries {
-		objects[i] = e.Object
-	}
-	return objects
+	return slices.AppendSeq(make([]object.Object, 0, list.Count("", "")), list.From("", ""))
 }
 
 // ResourceVersion returns the version of the latest change to any resource.

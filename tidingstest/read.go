@@ -52,8 +52,11 @@ func (v view) Get(key object.Key) (object.Object, error) {
 	if err != nil {
 		return nil, apierrors.NewResourceExpired(err.Error())
 	}
-	if found := list.From(storage.Path(key)); len(found) > 0 && found[0].Path == storage.Path(key) {
-		return found[0].Object, nil
+	for o := range list.From("", storage.Path(key)) {
+		if object.KeyOf(o) == key {
+			return o, nil
+		}
+		break
 	}
 	return nil, nil
 }

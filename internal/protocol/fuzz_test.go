@@ -48,9 +48,9 @@ func (f fixed) Reach(_ context.Context, version uint64) error {
 
 func (f fixed) List(version uint64) (List, error) {
 	if version < 10 {
-		return List{}, ErrCompacted
+		return nil, ErrCompacted
 	}
-	return List{f.entries}, nil
+	return Entries(f.entries), nil
 }
 
 // FuzzListPage lists with any query. The answer is a page of what matches, or an error with a status code of a client's error or a

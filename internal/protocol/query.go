@@ -2,9 +2,8 @@ package protocol
 
 import (
 	"fmt"
+	"iter"
 	"net/url"
-	"slices"
-	"sort"
 	"strconv"
 	"strings"
 
@@ -67,8 +66,14 @@ func NewSelection(r *ResourceType, t Target, query url.Values, watch, noWatchLis
 
 // Matches reports whether an object is selected.
 func (s *Selection) Matches(o object.Object) bool {
+	return (s.Namespace == "" || s.Namespace == o.GetNamespace()) && s.matchesInside(o)
+}
+
+// matchesInside is Matches for an object in the namespace. Most lists need nothing of their objects for it, whose memory
+// is then not touched.
+func (s *Selection) matchesInside(o object.Object) bool {
 	byLabel, byField := s.Options.LabelSelector, s.Options.FieldSelector
-	return (s.Namespace == "" || s.Namespace == o.GetNamespace()) && (s.Name == "" || s.Name == o.GetName()) &&
+	return (s.Name == "" || s.Name == o.GetName()) &&
 		(byLabel == nil || byLabel.Empty() || byLabel.Matches(labels.Set(o.GetLabels()))) &&
 		(byField == nil || byField.Empty() || byField.Matches(s.Resource.Fields(o)))
 }
@@ -97,21 +102,21 @@ func (s *Selection) only() (path string, ok bool) {
 	return s.prefix() + name, ok && name != ""
 }
 
-// entries returns the entries of a list, from a path below the prefix on, that a page is made of.
-func (s *Selection) entries(list List, start string) (prefix string, entries []Entry) {
-	prefix = s.prefix()
-	entries = list.From(prefix + start)
-	if path, ok := s.only(); ok {
-		entries = list.From(path)
-		return s.prefix(), entries[:countOf(entries, func(e Entry) bool { return e.Path == path })]
+// objects iterates over the objects of a list, from a path below the prefix on, that a page is made of.
+func (s *Selection) objects(list List, start string) iter.Seq[object.Object] {
+	path, single := s.only()
+	if !single {
+		return list.From(s.prefix(), start)
 	}
-	return prefix, entries[:countOf(entries, func(e Entry) bool { return strings.HasPrefix(e.Path, prefix) })]
-}
-
-// countOf returns how many entries there are before the first one that does not satisfy a condition, if all later ones
-// do not either.
-func countOf(entries []Entry, holds func(Entry) bool) int {
-	return sort.Search(len(entries), func(i int) bool { return !holds(entries[i]) })
+	return func(yield func(object.Object) bool) {
+		prefix := s.prefix()
+		for o := range list.From(prefix, strings.TrimPrefix(path, prefix)) {
+			if object.KeyOf(o).String() == path {
+				yield(o)
+			}
+			return
+		}
+	}
 }
 
 // limit returns how many objects a page may have; 0 and less do not limit it. An API server answers resourceVersion=0
@@ -126,20 +131,23 @@ func (s *Selection) limit() int64 {
 // podIndexes are the fields by which an API server finds pods in its cache. The first one that is selected is used.
 var podIndexes = []string{"spec.nodeName", "metadata.namespace"}
 
-// hasMore reports whether an API server sees objects after a page.
-func (s *Selection) hasMore(later []Entry) bool {
-	if s.Resource.GroupVersionKind() != podKind || s.isExact() || s.Options.Continue != "" ||
-		s.Options.FieldSelector == nil {
-		return len(later) > 0
-	}
-	for _, field := range podIndexes {
-		if value, ok := s.Options.FieldSelector.RequiresExactMatch(field); ok {
-			return slices.ContainsFunc(later, func(e Entry) bool {
-				return s.Resource.Fields(e.Object).Get(field) == value
-			})
+// hasMore reports whether an API server sees objects after a page, which are those from start on.
+func (s *Selection) hasMore(list List, start string) bool {
+	matters := func(object.Object) bool { return true }
+	if s.Resource.GroupVersionKind() == podKind && !s.isExact() && s.Options.Continue == "" && s.Options.FieldSelector != nil {
+		for _, field := range podIndexes {
+			if value, ok := s.Options.FieldSelector.RequiresExactMatch(field); ok {
+				matters = func(o object.Object) bool { return s.Resource.Fields(o).Get(field) == value }
+				break
+			}
 		}
 	}
-	return len(later) > 0
+	for o := range list.From(s.prefix(), start) {
+		if matters(o) {
+			return true
+		}
+	}
+	return false
 }
 
 // isExact reports whether a list is of exactly the version that its options name, which has to exist: because they say

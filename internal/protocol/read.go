@@ -68,19 +68,22 @@ func ListPage(ctx context.Context, s Storage, selection *Selection) (Page, error
 // follow, whether they match or not.
 func (p *Page) fill(selection *Selection, list List, start string) {
 	limit := selection.limit()
-	prefix, entries := selection.entries(list, start)
-	for i, e := range entries {
-		if !selection.Matches(e.Object) {
+	for o := range selection.objects(list, start) {
+		if !selection.matchesInside(o) {
 			continue
 		}
-		p.Items = append(p.Items, e.Object)
+		p.Items = append(p.Items, o)
 		if limit <= 0 || int64(len(p.Items)) < limit {
 			continue
 		}
-		if later := entries[i+1:]; selection.hasMore(later) {
-			p.Continue = Token{int64(p.Version), strings.TrimPrefix(e.Path, prefix) + "\x00"}.String()
+		if _, single := selection.only(); single {
+			return
+		}
+		next := strings.TrimPrefix(object.KeyOf(o).String(), selection.prefix()) + "\x00"
+		if selection.hasMore(list, next) {
+			p.Continue = Token{int64(p.Version), next}.String()
 			if selection.matchesAll() {
-				p.Remaining = new(int64(len(later)))
+				p.Remaining = new(int64(list.Count(selection.prefix(), next)))
 			}
 		}
 		return

@@ -3,7 +3,10 @@ package protocol
 import (
 	"cmp"
 	"context"
+	"iter"
 	"slices"
+	"sort"
+	"strings"
 	"time"
 
 	"github.com/tidings/tidings/object"
@@ -38,19 +41,44 @@ type Change struct {
 	Final object.Object
 }
 
-// Entry is an object with its path: "namespace/name", or "name" without a namespace.
+// List is the state of a storage at a version: its objects ordered by path, as in etcd. A path is "namespace/name", or
+// "name" without a namespace. It may be read at any time.
+type List interface {
+	// From iterates over the objects whose paths begin with the prefix, which is empty or that of a namespace, and are
+	// at or after prefix+start.
+	From(prefix, start string) iter.Seq[object.Object]
+	// Count returns the number of these objects.
+	Count(prefix, start string) int
+}
+
+// Entry is an object with its path.
 type Entry struct {
 	Path   string
 	Object object.Object
 }
 
-// List is the state of a storage at a version: its objects ordered by path, as in etcd.
-type List struct{ Entries []Entry }
+// Entries is a List in memory of its own, ordered by path.
+type Entries []Entry
 
-// From returns the entries at or after a path.
-func (l List) From(path string) []Entry {
-	i, _ := slices.BinarySearchFunc(l.Entries, path, func(e Entry, path string) int { return cmp.Compare(e.Path, path) })
-	return l.Entries[i:]
+// From implements List.
+func (l Entries) From(prefix, start string) iter.Seq[object.Object] {
+	return func(yield func(object.Object) bool) {
+		for _, e := range l.within(prefix, start) {
+			if !yield(e.Object) {
+				return
+			}
+		}
+	}
+}
+
+// Count implements List.
+func (l Entries) Count(prefix, start string) int { return len(l.within(prefix, start)) }
+
+// within returns the entries that From iterates over.
+func (l Entries) within(prefix, start string) Entries {
+	from, _ := slices.BinarySearchFunc(l, prefix+start, func(e Entry, path string) int { return cmp.Compare(e.Path, path) })
+	rest := l[from:]
+	return rest[:sort.Search(len(rest), func(i int) bool { return !strings.HasPrefix(rest[i].Path, prefix) })]
 }
 
 // Tail is what a reader that follows a storage has not seen yet.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"iter"
 	"strconv"
 	"time"
 
@@ -95,7 +96,7 @@ func (w *watcher) initialEvents() bool {
 
 // begin determines where the watch starts, and the objects to send as its initial events. They are nil for a
 // watch that starts from a version.
-func (w *watcher) begin(ctx context.Context) ([]Entry, error) {
+func (w *watcher) begin(ctx context.Context) (iter.Seq[object.Object], error) {
 	options := w.selection.Options
 	version, err := ParseVersion(options.ResourceVersion)
 	if err != nil {
@@ -121,19 +122,21 @@ func (w *watcher) begin(ctx context.Context) ([]Entry, error) {
 		return nil, ErrCut // it was removed in the meantime
 	}
 	w.bookmarks = w.storage.After(w.position).Bookmarks
-	return list.From(w.selection.prefix()), nil
+	return list.From(w.selection.prefix(), ""), nil
 }
 
-func (w *watcher) run(ctx context.Context, initial []Entry) error {
+func (w *watcher) run(ctx context.Context, initial iter.Seq[object.Object]) error {
 	if w.expired {
 		return w.expire()
 	}
-	for _, e := range initial {
-		if !w.selection.Matches(e.Object) {
-			continue
-		}
-		if err := w.sink.Send(Event{Type: watch.Added, Object: e.Object}); err != nil {
-			return err
+	if initial != nil {
+		for o := range initial {
+			if !w.selection.matchesInside(o) {
+				continue
+			}
+			if err := w.sink.Send(Event{Type: watch.Added, Object: o}); err != nil {
+				return err
+			}
 		}
 	}
 	if w.initialEvents() {

@@ -93,6 +93,12 @@ type folds[T object.Object] struct {
 	gone []fold.Packed
 }
 
+// Differ is implemented by codecs whose encodings can be kept as patches of each other. One that is no codec.Patcher
+// gets the whole encoding to decode.
+type Differ interface {
+	Diff(dst, base, data []byte, most int) ([]byte, bool)
+}
+
 // UseCodec makes objects of a type foldable. typ is a pointer type: T, or one that implements the
 // interface T. Objects of other types, which the codec refuses, stay open. Call UseCodec before the
 // first transaction.
@@ -105,9 +111,9 @@ func (w *Writer[T]) UseCodec(c codec.Codec[T], typ reflect.Type) {
 	f := &folding[T]{codec: c, typ: typ, onOpenError: w.options.OnOpenError, onStrayPart: w.options.OnStrayPart}
 	f.onOpened, f.onDropped = w.options.OnOpened, w.options.OnDropped
 	f.templates.root, f.templates.needed = int64(typ.Elem().Size()), f.packer.Needs
-	if patcher, ok := c.(codec.Patcher[T]); ok {
-		f.patcher = patcher
-		f.packer.SetDiffer(patcher.Diff)
+	f.patcher, _ = c.(codec.Patcher[T])
+	if differ, ok := c.(Differ); ok {
+		f.packer.SetDiffer(differ.Diff)
 	}
 	next.folds = &folds[T]{folding: f}
 	w.store.publish(&next, nil)

@@ -196,3 +196,18 @@ func (s *Snapshot[T]) AllHeld(namespace string) iter.Seq[Held[T]] {
 		s.keys.Scan(tree.Within(namespace), func(it *tree.Item) bool { return yield(s.hold(it.Key, it.Slot)) })
 	}
 }
+
+// HeldFrom iterates over the states of the objects from a key on, sorted by key.
+func (s *Snapshot[T]) HeldFrom(k object.Key) iter.Seq[Held[T]] {
+	return func(yield func(Held[T]) bool) {
+		if s.keys == nil {
+			return
+		}
+		cursor := tree.NewCursor(s.keys)
+		for cursor.Seek(&tree.SortKey{Key: k}); !cursor.Done(); cursor.Next() {
+			if it := cursor.Item(); !yield(s.hold(it.Key, it.Slot)) {
+				return
+			}
+		}
+	}
+}

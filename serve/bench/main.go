@@ -1,7 +1,7 @@
 // Command bench compares a read replica with the kube-apiserver behind it, in the same run, and writes SERVE.md.
 //
 // -quick makes everything small, to see that it works. -only selects measurements: memory, list, get, restart, watch,
-// node, kill, many. "-only many -many 20000" measures the memory that a replica takes for 20,000 pods, without
+// node, kill, creations, many. "-only many -many 20000" measures the memory that a replica takes for 20,000 pods, without
 // kube-apiserver.
 package main
 
@@ -53,7 +53,8 @@ func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	quick := flags.Bool("quick", false, "measure small things")
 	only := flags.String("only", "",
-		"measure only these, separated by commas: memory, list, get, restart, watch, node, kill, many")
+		"measure only these, separated by commas: memory, list, get, restart, watch, node, kill, "+
+			"creations, many")
 	out := flags.String("o", "", "file for the results; they are printed without it")
 	pods := flags.Int("pods", 0, "how many pods; 0 means 50,000, and 500 with -quick")
 	many := flags.Int("many", 0,

@@ -168,9 +168,9 @@ func (r *Registry) all() func(yield func(stored) bool) {
 			if resource == nil || err != nil {
 				continue
 			}
-			for _, e := range list.Entries {
-				request := Request{Resource: resource, Namespace: e.Object.GetNamespace(), Name: e.Object.GetName()}
-				if !yield(stored{request, e.Object}) {
+			for o := range list.From("", "") {
+				request := Request{Resource: resource, Namespace: o.GetNamespace(), Name: o.GetName()}
+				if !yield(stored{request, o}) {
 					return
 				}
 			}

@@ -68,10 +68,10 @@ func (r *Registry) exhaustedBudget(pod *corev1.Pod) *policyv1.PodDisruptionBudge
 	if err != nil {
 		return nil
 	}
-	for _, e := range budgets.From(pod.Namespace + "/") {
-		budget := e.Object.(*policyv1.PodDisruptionBudget)
+	for o := range budgets.From(pod.Namespace+"/", "") {
+		budget := o.(*policyv1.PodDisruptionBudget)
 		selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
-		if err == nil && budget.Namespace == pod.Namespace && budget.Status.DisruptionsAllowed == 0 && selector.Matches(labels.Set(pod.Labels)) {
+		if err == nil && budget.Status.DisruptionsAllowed == 0 && selector.Matches(labels.Set(pod.Labels)) {
 			return budget
 		}
 	}

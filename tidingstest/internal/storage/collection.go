@@ -39,7 +39,7 @@ type Collection struct {
 
 // cachedList is a list that was requested before.
 type cachedList struct {
-	protocol.List
+	protocol.Entries
 	// changed is the version of the last change that the list includes.
 	changed uint64
 }
@@ -142,22 +142,25 @@ func (c *Collection) after(version uint64) []protocol.Change {
 	return c.history[i:]
 }
 
-// List returns the state at a version.
-func (c *Collection) List(version uint64) (protocol.List, error) {
+// List implements protocol.Storage.
+func (c *Collection) List(version uint64) (protocol.List, error) { return c.EntriesAt(version) }
+
+// EntriesAt returns the state at a version.
+func (c *Collection) EntriesAt(version uint64) (protocol.Entries, error) {
 	c.store.mu.Lock()
 	defer c.store.mu.Unlock()
 	switch {
 	case c.closed:
-		return protocol.List{}, protocol.ErrGone
+		return nil, protocol.ErrGone
 	case version > c.store.version:
-		return protocol.List{}, ErrTooNew
+		return nil, ErrTooNew
 	case version < c.compacted:
-		return protocol.List{}, protocol.ErrCompacted
+		return nil, protocol.ErrCompacted
 	}
 	return c.list(version), nil
 }
 
-func (c *Collection) list(version uint64) protocol.List {
+func (c *Collection) list(version uint64) protocol.Entries {
 	later := c.after(version)
 	changed := c.dropped
 	if n := len(c.history) - len(later); n > 0 {
@@ -165,7 +168,7 @@ func (c *Collection) list(version uint64) protocol.List {
 	}
 	for i := range c.lists {
 		if c.lists[i].changed == changed {
-			return c.lists[i].List
+			return c.lists[i].Entries
 		}
 	}
 	list := cachedList{changed: changed}
@@ -176,7 +179,7 @@ func (c *Collection) list(version uint64) protocol.List {
 		list.Entries = entries(slices.Sorted(maps.Keys(objects)), objects)
 	}
 	c.lists[1], c.lists[0] = c.lists[0], list
-	return list.List
+	return list.Entries
 }
 
 func entries(paths []string, objects map[string]object.Object) []protocol.Entry {

@@ -26,9 +26,9 @@ func pod(key object.Key, label string) *corev1.Pod {
 // state is what the model records of a version: label and resource version by path.
 type state map[string]string
 
-func describe(l protocol.List) state {
+func describe(l protocol.Entries) state {
 	s := state{}
-	for _, e := range l.Entries {
+	for _, e := range l {
 		s[e.Path] = e.Object.GetLabels()["v"] + "@" + e.Object.GetResourceVersion()
 	}
 	return s
@@ -86,11 +86,11 @@ func checkVersion(t *testing.T, step int, c *Collection, versions map[uint64]sta
 	if !known {
 		return
 	}
-	list, err := c.List(version)
+	list, err := c.EntriesAt(version)
 	if err == nil && !maps.Equal(describe(list), want) {
 		t.Fatalf("step %d: version %d is %v, want %v", step, version, describe(list), want)
 	}
-	if !slices.IsSortedFunc(list.Entries, func(a, b protocol.Entry) int { return strings.Compare(a.Path, b.Path) }) {
+	if !slices.IsSortedFunc(list, func(a, b protocol.Entry) int { return strings.Compare(a.Path, b.Path) }) {
 		t.Fatalf("step %d: the list is not sorted", step)
 	}
 	tail := c.After(version)
@@ -105,7 +105,7 @@ func checkVersion(t *testing.T, step int, c *Collection, versions map[uint64]sta
 		}
 		got[Path(object.KeyOf(change.After))] = change.After.GetLabels()["v"] + "@" + change.After.GetResourceVersion()
 	}
-	if now, _ := c.List(tail.Version); !maps.Equal(got, describe(now)) {
+	if now, _ := c.EntriesAt(tail.Version); !maps.Equal(got, describe(now)) {
 		t.Fatalf("step %d: replayed from %d: %v, want %v", step, version, got, describe(now))
 	}
 }

@@ -1,4 +1,4 @@
-package serve
+package replica
 
 import (
 	"context"
@@ -11,10 +11,11 @@ import (
 
 	"github.com/tidings/tidings/internal/codec"
 	"github.com/tidings/tidings/internal/protocol"
+	"github.com/tidings/tidings/serve/internal/failure"
 	"github.com/tidings/tidings/source"
 )
 
-// freshness proves that a collection is as new as the API server. It asks the server for its
+// Freshness proves that a collection is as new as the API server. It asks the server for its
 // version with a list of one object, and waits until the collection has reached that. One question
 // answers all who asked before it was sent.
 //
@@ -22,9 +23,9 @@ import (
 // with its own changes and with bookmarks. So if it does not reach the version soon, a short watch
 // from the collection's version shows whether it lacks anything: the server ends such a watch with
 // a bookmark.
-type freshness struct {
+type Freshness struct {
 	ctx        context.Context // ends the questions
-	collection *collection
+	collection *Collection
 	source     *source.HTTP[*codec.Raw]
 	relist     func(cause error)
 
@@ -42,7 +43,7 @@ type freshness struct {
 }
 
 // start runs work in a goroutine of its own, for which wait waits. It returns false, and runs nothing, after that.
-func (f *freshness) start(work func()) bool {
+func (f *Freshness) start(work func()) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.ended {
@@ -52,7 +53,7 @@ func (f *freshness) start(work func()) bool {
 }
 
 // wait returns when all work has ended, which ctx ends.
-func (f *freshness) wait() {
+func (f *Freshness) wait() {
 	f.mu.Lock()
 	f.ended = true
 	f.mu.Unlock()
@@ -67,8 +68,8 @@ type question struct {
 }
 
 const (
-	// askPatience limits a question, and catchUpPatience how long the collection may take to reach the answer.
-	askPatience     = 3 * time.Second
+	// AskPatience limits a question, and catchUpPatience how long the collection may take to reach the answer.
+	AskPatience     = 3 * time.Second
 	catchUpPatience = 100 * time.Millisecond
 	// probeTimeout is the timeout of the short watch. A server sends the bookmark two seconds before.
 	probeTimeout  = 3 * time.Second
@@ -78,8 +79,8 @@ const (
 	probeFrom = 500
 )
 
-func newFreshness(ctx context.Context, c *collection, s *source.HTTP[*codec.Raw]) *freshness {
-	return &freshness{ctx: ctx, collection: c, source: s}
+func newFreshness(ctx context.Context, c *Collection, s *source.HTTP[*codec.Raw]) *Freshness {
+	return &Freshness{ctx: ctx, collection: c, source: s}
 }
 
 // errWentBack is the reason for a list after the server's version went back.
@@ -87,8 +88,8 @@ var errWentBack = errors.New("the server's version is older than what it has sen
 
 // check asks the server for its version. If that is older than the collection's, the server was restored from a backup,
 // and the collection is of a history that is no more: errWentBack.
-func (f *freshness) check(ctx context.Context) (uint64, error) {
-	seen, _ := f.collection.position()
+func (f *Freshness) check(ctx context.Context) (uint64, error) {
+	seen, _ := f.collection.Now()
 	version, err := f.ask(ctx)
 	if err == nil && version < seen {
 		f.relist(errWentBack)
@@ -98,7 +99,7 @@ func (f *freshness) check(ctx context.Context) (uint64, error) {
 }
 
 // checkOften checks until ctx ends: a watch that was resumed at a restored server stays silent.
-func (f *freshness) checkOften(ctx context.Context, interval time.Duration) {
+func (f *Freshness) checkOften(ctx context.Context, interval time.Duration) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
@@ -111,27 +112,27 @@ func (f *freshness) checkOften(ctx context.Context, interval time.Duration) {
 	}
 }
 
-// errNotProved is the answer to who wants the most recent state while the API server cannot be reached.
-var errNotProved = apierrors.NewTimeoutError("the API server cannot be reached, so nobody knows the most recent "+
+// ErrNotProved is the answer to who wants the most recent state while the API server cannot be reached.
+var ErrNotProved = apierrors.NewTimeoutError("the API server cannot be reached, so nobody knows the most recent "+
 	"state; resourceVersion=0 asks for what is known", 1)
 
-// mostRecent implements protocol.Storage.MostRecent. errForward says that the collection has not caught up in time, or
+// mostRecent implements protocol.Storage.MostRecent. ErrForward says that the collection has not caught up in time, or
 // that the server was restored.
-func (f *freshness) mostRecent(ctx context.Context) (uint64, error) {
+func (f *Freshness) mostRecent(ctx context.Context) (uint64, error) {
 	version, err := f.check(ctx)
 	switch {
-	case unreachable(err):
-		return 0, errNotProved
+	case failure.Unreachable(err):
+		return 0, ErrNotProved
 	case err != nil:
-		return 0, errForward
+		return 0, ErrForward
 	}
 	now, ok := f.reach(ctx, version, catchUpPatience)
-	if !ok && f.collection.stats().objects >= probeFrom {
+	if !ok && f.collection.newest().Len() >= probeFrom {
 		f.look(ctx, version)
 		now, ok = f.reach(ctx, version, 0)
 	}
 	if !ok {
-		return 0, errForward
+		return 0, ErrForward
 	}
 	return now, nil
 }
@@ -139,7 +140,7 @@ func (f *freshness) mostRecent(ctx context.Context) (uint64, error) {
 // expect looks whether the collection lacks anything up to a version that somebody waits for. Such a version comes from
 // the API server or another replica, and may be that of a change of something else. It calls exists once the API server
 // has shown that it has the version, and looked when no more can be known.
-func (f *freshness) expect(version uint64, exists, looked func()) {
+func (f *Freshness) expect(version uint64, exists, looked func()) {
 	f.start(func() {
 		if reached, err := f.check(f.ctx); err == nil && reached >= version {
 			exists()
@@ -150,7 +151,7 @@ func (f *freshness) expect(version uint64, exists, looked func()) {
 }
 
 // look has a probe look ahead, and returns when it ends.
-func (f *freshness) look(ctx context.Context, version uint64) {
+func (f *Freshness) look(ctx context.Context, version uint64) {
 	if f.noBookmarks.Load() {
 		return
 	}
@@ -159,11 +160,11 @@ func (f *freshness) look(ctx context.Context, version uint64) {
 }
 
 // reach waits until the collection has reached a version.
-func (f *freshness) reach(ctx context.Context, version uint64, patience time.Duration) (now uint64, ok bool) {
+func (f *Freshness) reach(ctx context.Context, version uint64, patience time.Duration) (now uint64, ok bool) {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	for {
-		now, changed := f.collection.now()
+		now, changed := f.collection.Now()
 		if now >= version {
 			return now, true
 		}
@@ -179,13 +180,13 @@ func (f *freshness) reach(ctx context.Context, version uint64, patience time.Dur
 
 // lookAhead watches from the collection's version until a bookmark shows that there is nothing up
 // to version that the collection lacks.
-func (f *freshness) lookAhead(version uint64) {
+func (f *Freshness) lookAhead(version uint64) {
 	since, epoch := f.collection.position()
 	began, bookmarks := time.Now(), 0
 	ctx, cancel := context.WithTimeout(f.ctx, probePatience)
 	defer cancel()
 	w, err := f.source.Watch(ctx,
-		source.WatchOptions[*codec.Raw]{ResourceVersion: format(since), Timeout: probeTimeout})
+		source.WatchOptions[*codec.Raw]{ResourceVersion: Format(since), Timeout: probeTimeout})
 	if err != nil {
 		return
 	}
@@ -204,7 +205,7 @@ func (f *freshness) lookAhead(version uint64) {
 			}
 			bookmarks++
 			if reached >= version {
-				if _, ok := f.reach(ctx, since, askPatience); ok {
+				if _, ok := f.reach(ctx, since, AskPatience); ok {
 					f.collection.prove(epoch, since, reached)
 				}
 				return
@@ -217,7 +218,7 @@ func (f *freshness) lookAhead(version uint64) {
 }
 
 // ask returns a version of the server that is no older than the call.
-func (f *freshness) ask(ctx context.Context) (uint64, error) {
+func (f *Freshness) ask(ctx context.Context) (uint64, error) {
 	q := f.question()
 	if q == nil {
 		return 0, context.Canceled
@@ -231,7 +232,7 @@ func (f *freshness) ask(ctx context.Context) (uint64, error) {
 }
 
 // question returns a question that has not been sent yet; nil if none will be any more.
-func (f *freshness) question() *question {
+func (f *Freshness) question() *question {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
@@ -248,7 +249,7 @@ func (f *freshness) question() *question {
 }
 
 // send sends a question, and then the one that has been asked meanwhile.
-func (f *freshness) send(q *question) {
+func (f *Freshness) send(q *question) {
 	for q != nil {
 		q.version, q.err = f.list()
 		close(q.done)
@@ -259,8 +260,8 @@ func (f *freshness) send(q *question) {
 	}
 }
 
-func (f *freshness) list() (uint64, error) {
-	ctx, cancel := context.WithTimeout(f.ctx, askPatience)
+func (f *Freshness) list() (uint64, error) {
+	ctx, cancel := context.WithTimeout(f.ctx, AskPatience)
 	defer cancel()
 	result, err := f.source.List(ctx, source.ListOptions[*codec.Raw]{Limit: 1}, func(*codec.Raw) error { return nil })
 	if err != nil {

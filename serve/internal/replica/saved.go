@@ -1,4 +1,4 @@
-package serve
+package replica
 
 import (
 	"context"
@@ -8,23 +8,24 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
+
+	"k8s.io/client-go/rest"
 
 	"github.com/tidings/tidings/internal/codec"
 	"github.com/tidings/tidings/internal/fold"
 	"github.com/tidings/tidings/internal/fold/file"
 	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/internal/protocol"
+	"github.com/tidings/tidings/internal/store"
 	"github.com/tidings/tidings/object"
 )
 
-// savedFile keeps the objects of one resource on disk, so that the next start watches from their version. The journal
+// SavedFile keeps the objects of one resource on disk, so that the next start watches from their version. The journal
 // is not kept: watches from before the start get 410.
-type savedFile struct {
+type SavedFile struct {
 	path   string
 	server string // identifies the API server
 	every  time.Duration
@@ -34,43 +35,45 @@ type savedFile struct {
 // savedFormat changes when files of earlier releases must not be read any more.
 const savedFormat = "serve-1"
 
-func newSavedFile(o Options, resource string) (*savedFile, error) {
-	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+// NewSavedFile returns the file in dir of a resource of the API server that a config leads to.
+func NewSavedFile(
+	dir, resource string, config *rest.Config, every time.Duration, logger *slog.Logger,
+) (*SavedFile, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("serve: the directory for saved objects (--dir): %w", err)
 	}
 	hash := sha256.New()
-	fmt.Fprintf(hash, "%q %q %q", o.Config.Host, o.Config.CAFile, o.Config.CAData)
-	return &savedFile{
-		path: filepath.Join(o.Dir, resource+".tidings"), server: hex.EncodeToString(hash.Sum(nil)),
-		every: o.SaveInterval, logger: o.Logger,
+	fmt.Fprintf(hash, "%q %q %q", config.Host, config.CAFile, config.CAData)
+	return &SavedFile{
+		path: filepath.Join(dir, resource+".tidings"), server: hex.EncodeToString(hash.Sum(nil)),
+		every: every, logger: logger,
 	}, nil
 }
 
 // identity is what a file has to be of.
-func (f *savedFile) identity(t *protocol.ResourceType) map[string]string {
+func (f *SavedFile) identity(t *protocol.ResourceType) map[string]string {
 	return map[string]string{"format": savedFormat, "server": f.server, "resource": t.GroupVersionResource.String()}
 }
 
-// save writes the objects, unless they have not been listed yet.
-func (f *savedFile) save(c *collection, t *protocol.ResourceType) error {
+// save writes the objects, unless they have not been listed yet. They are a snapshot: nobody waits for the disk.
+func (f *SavedFile) save(c *Collection, t *protocol.ResourceType) error {
 	objects, version := c.contents()
 	if version == 0 {
 		return nil
 	}
 	header := file.Header{
-		Identity: f.identity(t), ResourceVersions: map[string]string{"": format(version)}, Written: time.Now(),
+		Identity: f.identity(t), ResourceVersions: map[string]string{"": Format(version)}, Written: time.Now(),
 	}
 	var packer fold.Packer
 	return file.WriteFile(f.path, header, file.Options{}, func(w *file.Writer) error {
 		var last *fold.Dictionary
-		for _, path := range slices.Sorted(maps.Keys(objects)) { // neighbors resemble each other
-			raw := opened(objects[path])
-			data, _ := raw.Encoding()
+		for h := range objects.AllHeld("") { // neighbors resemble each other
+			data, _ := h.Object().Encoding()
 			packed := packer.Pack(data, last)
 			last = packed.Dictionary()
 			record := file.Record{
-				Namespace: raw.Namespace, Name: raw.Name, UID: string(raw.UID),
-				ResourceVersion: raw.ResourceVersion, Object: packed,
+				Namespace: h.Key().Namespace, Name: h.Key().Name, UID: string(h.UID()),
+				ResourceVersion: h.ResourceVersion(), Object: packed,
 			}
 			if err := w.Write(record); err != nil {
 				return err
@@ -81,14 +84,14 @@ func (f *savedFile) save(c *collection, t *protocol.ResourceType) error {
 }
 
 // discard removes the file: its objects were removed together with their resource.
-func (f *savedFile) discard(ctx context.Context) {
+func (f *SavedFile) discard(ctx context.Context) {
 	if err := os.Remove(f.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		f.logger.WarnContext(ctx, "objects of a removed resource stay saved", "error", err)
 	}
 }
 
 // keep saves the objects until ctx ends, and then once more.
-func (f *savedFile) keep(ctx context.Context, c *collection, t *protocol.ResourceType) {
+func (f *SavedFile) keep(ctx context.Context, c *Collection, t *protocol.ResourceType) {
 	tick := time.NewTicker(f.every)
 	defer tick.Stop()
 	for ended := false; !ended; {
@@ -104,7 +107,7 @@ func (f *savedFile) keep(ctx context.Context, c *collection, t *protocol.Resourc
 }
 
 // load adds what the file holds to objects, and returns the key of the newest one.
-func (f *savedFile) load(
+func (f *SavedFile) load(
 	t *protocol.ResourceType, objects intake.Gathering[*codec.Raw],
 ) (version uint64, newest object.Key, err error) {
 	last := uint64(0)
@@ -140,18 +143,14 @@ func (f *savedFile) load(
 // savedHolder is a collection that begins with what was saved.
 type savedHolder struct {
 	holder
-	file  *savedFile
-	found *foundResource
-}
-
-func (f *savedFile) holder(c *collection, found *foundResource) savedHolder {
-	return savedHolder{newHolder(c), f, found}
+	file  *SavedFile
+	found *Found
 }
 
 // Resume implements intake.Holder: it fills the collection from the file. Nothing is served from it before the watch
 // from its version is open.
 func (h savedHolder) Resume(ctx context.Context) (none intake.Contents, err error) {
-	objects := h.collection.gather(0)
+	objects := h.gather(0)
 	defer objects.Close()
 	version, newest, err := h.file.load(&h.found.ResourceType, objects)
 	switch {
@@ -161,36 +160,39 @@ func (h savedHolder) Resume(ctx context.Context) (none intake.Contents, err erro
 		h.file.logger.WarnContext(ctx, "the saved objects cannot be used; they are listed instead", "error", err)
 		return none, nil
 	}
-	h.collection.restore(objects.Collection(), version)
-	return intake.Contents{ResourceVersion: format(version), Newest: newest}, nil
+	h.restore(objects.Collection(), version)
+	return intake.Contents{ResourceVersion: Format(version), Newest: newest}, nil
 }
 
 // OnResume implements intake.Holder.
-func (h savedHolder) OnResume(context.Context, string) { h.collection.confirm() }
+func (h savedHolder) OnResume(context.Context, string) { h.confirm() }
 
 // contents returns the objects and the version that they are current to; 0 if nothing is known.
-func (c *collection) contents() (map[string]object.Object, uint64) {
+func (c *Collection) contents() (*store.Snapshot[*codec.Raw], uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.unconfirmed {
 		return nil, 0
 	}
-	return maps.Clone(c.objects), c.version
+	return c.snapshot, c.version
 }
 
 // restore fills an empty collection with a saved state, which is not served before it is confirmed.
-func (c *collection) restore(objects object.Collection[*codec.Raw], version uint64) {
-	state, size := c.stateOf(objects)
+func (c *Collection) restore(objects object.Collection[*codec.Raw], version uint64) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	c.replace(objects, version, 0)
+	bytes := c.sizeOfObjects()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.take(objects, state)
-	c.version, c.floor, c.unconfirmed = version, version, true
-	c.size, c.objectBytes = 0, size
+	c.snapshot, c.bytes = c.writer.Store().Snapshot(), bytes
+	c.version, c.unconfirmed = version, true
+	c.journal.clear(version)
 	c.topics.lose(version)
 }
 
 // confirm is called when the API server goes on from the restored state.
-func (c *collection) confirm() {
+func (c *Collection) confirm() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.unconfirmed = false

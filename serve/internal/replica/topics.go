@@ -1,4 +1,4 @@
-package serve
+package replica
 
 import (
 	corev1 "k8s.io/api/core/v1"
@@ -16,9 +16,9 @@ import (
 // That is no loss unless a change of its own topic was dropped. The lock of the collection guards
 // everything here.
 type topics struct {
-	resource *protocol.ResourceType // nil for a resource without topics
-	watched  map[string]*topic
-	touched  []*topic // to be woken
+	known   bool // whether the resource has topics
+	watched map[string]*topic
+	touched []*topic // to be woken
 }
 
 // topic is the pods of one node.
@@ -35,30 +35,26 @@ const topicField = "spec.nodeName"
 
 var pods = corev1.SchemeGroupVersion.WithResource("pods")
 
-// follow is called before the first change.
-func (c *collection) follow(r *protocol.ResourceType) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if r.BuiltIn && r.GroupVersionResource == pods {
-		c.topics.resource = r
-	}
-}
-
-// note returns the topics of a change, whose watchers the next call of wake wakes.
-func (t *topics) note(c protocol.Change) (names [2]string) {
-	if t.resource == nil {
+// topicsOf returns the topics of a change, before and after; resource is nil for one without topics.
+func topicsOf(resource *protocol.ResourceType, c protocol.Change) (names [2]string) {
+	if resource == nil {
 		return names
 	}
 	for i, o := range []object.Object{c.Before, c.After} {
-		if o == nil {
-			continue
-		}
-		names[i] = t.resource.Fields(o).Get(topicField)
-		if watched := t.watched[names[i]]; watched != nil {
-			t.touched = append(t.touched, watched)
+		if o != nil {
+			names[i] = resource.Fields(o).Get(topicField)
 		}
 	}
 	return names
+}
+
+// touch has the next call of wake wake the watchers of a change.
+func (t *topics) touch(e *entry) {
+	for _, name := range e.topics {
+		if watched := t.watched[name]; watched != nil && e.isOf(name) {
+			t.touched = append(t.touched, watched)
+		}
+	}
 }
 
 // isOf reports whether a change concerns a topic.
@@ -105,14 +101,14 @@ func (t *topic) wake() {
 	t.changed = make(chan struct{})
 }
 
-// of returns a view for a watch, which sees no more changes than the selection needs. leave has to be called at the
+// Of returns a view for a watch, which sees no more changes than the selection needs. leave has to be called at the
 // end.
-func (v view) of(s *protocol.Selection) (_ view, leave func()) {
+func (v View) Of(s *protocol.Selection) (_ View, leave func()) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	t := &v.topics
 	name, ok := topicOf(s.Options.FieldSelector)
-	if !ok || t.resource == nil {
+	if !ok || !t.known {
 		return v, func() {}
 	}
 	if t.watched == nil {
@@ -120,7 +116,7 @@ func (v view) of(s *protocol.Selection) (_ view, leave func()) {
 	}
 	watched := t.watched[name]
 	if watched == nil {
-		watched = &topic{name: name, changed: make(chan struct{}), dropped: v.floor}
+		watched = &topic{name: name, changed: make(chan struct{}), dropped: v.journal.floor}
 		t.watched[name] = watched
 	}
 	watched.watchers++

@@ -1,9 +1,11 @@
-package serve
+package callers
 
 import (
 	"context"
 	"crypto/x509"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -111,22 +113,41 @@ func newFrontProxy(ctx context.Context, client kubernetes.Interface, authority s
 	return &FrontProxy{ca, headers}, nil
 }
 
+// VerifyOptions returns what the proxy's certificate is verified against.
+func (p *FrontProxy) VerifyOptions() (x509.VerifyOptions, bool) { return p.ca.VerifyOptions() }
+
 // authenticator returns an authenticator of the callers of the proxy. It removes the headers from what it
 // authenticates.
 func (p *FrontProxy) authenticator() authenticator.Request {
 	provide := func(f func() []string) headerrequest.StringSliceProvider {
 		return headerrequest.StringSliceProviderFunc(f)
 	}
-	return headerrequest.NewDynamicVerifyOptionsSecure(p.ca.VerifyOptions,
+	return headerrequest.NewDynamicVerifyOptionsSecure(p.VerifyOptions,
 		x509request.StringSliceProviderFunc(p.headers.AllowedClientNames),
 		provide(p.headers.UsernameHeaders), provide(p.headers.UIDHeaders), provide(p.headers.GroupHeaders),
 		provide(p.headers.ExtraHeaderPrefixes))
 }
 
-// run keeps the proxy current until ctx ends.
-func (p *FrontProxy) run(ctx context.Context) {
+// Run keeps the proxy current until ctx ends.
+func (p *FrontProxy) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	running.Go(func() { p.ca.Run(ctx, 1) })
 	running.Go(func() { p.headers.Run(ctx, 1) })
 	running.Wait()
+}
+
+// IsIdentity reports whether a header says who a caller is. An API server believes such headers only from its front
+// proxy, and the replica is none; but should its own certificate be that of one, what its clients send must not count.
+func (p *FrontProxy) IsIdentity(name string) bool {
+	name = strings.ToLower(name)
+	if strings.HasPrefix(name, "x-remote-") {
+		return true
+	}
+	if p == nil {
+		return false
+	}
+	is := func(other string) bool { return strings.ToLower(other) == name }
+	begins := func(prefix string) bool { return strings.HasPrefix(name, strings.ToLower(prefix)) }
+	names := slices.Concat(p.headers.UsernameHeaders(), p.headers.UIDHeaders(), p.headers.GroupHeaders())
+	return slices.ContainsFunc(names, is) || slices.ContainsFunc(p.headers.ExtraHeaderPrefixes(), begins)
 }

@@ -1,4 +1,4 @@
-package serve
+package replica
 
 import (
 	"sync"
@@ -6,23 +6,23 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// eventCache holds the last encoded events, so that each is encoded once for all watches.
-type eventCache struct {
+// EventCache holds the last encoded events, so that each is encoded once for all watches.
+type EventCache struct {
 	mu    sync.Mutex // guards the fields below
-	known map[eventKey]*cachedEvent
-	order []eventKey // of known, oldest first
+	known map[EventKey]*cachedEvent
+	order []EventKey // of known, oldest first
 	bytes int
 }
 
-// eventKey identifies an encoded event of a resource. It names no caller: whether a watch may see the event has been
+// EventKey identifies an encoded event of a resource. It names no caller: whether a watch may see the event has been
 // decided before, by its namespace and selectors, and all that may see it get the same bytes. The kind is part of it,
 // since the same change is an addition to one selector and a deletion to another.
-type eventKey struct {
-	epoch   int // of the collection: a restored server assigns versions again
-	version uint64
-	kind    watch.EventType
-	media   string
-	partial bool
+type EventKey struct {
+	Epoch   int // of the collection: a restored server assigns versions again
+	Version uint64
+	Kind    watch.EventType
+	Media   string
+	Partial bool
 }
 
 type cachedEvent struct {
@@ -38,8 +38,8 @@ const (
 	maxCachedBytes  = 8 << 20
 )
 
-// get returns an event from the cache, or encodes it.
-func (c *eventCache) get(key eventKey, encode func() ([]byte, error)) ([]byte, error) {
+// Get returns an event from the cache, or encodes it.
+func (c *EventCache) Get(key EventKey, encode func() ([]byte, error)) ([]byte, error) {
 	e := c.find(key)
 	e.once.Do(func() {
 		e.data, e.err = encode()
@@ -48,14 +48,14 @@ func (c *eventCache) get(key eventKey, encode func() ([]byte, error)) ([]byte, e
 	return e.data, e.err
 }
 
-func (c *eventCache) find(key eventKey) *cachedEvent {
+func (c *EventCache) find(key EventKey) *cachedEvent {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if e := c.known[key]; e != nil {
 		return e
 	}
 	if c.known == nil {
-		c.known = map[eventKey]*cachedEvent{}
+		c.known = map[EventKey]*cachedEvent{}
 	}
 	e := &cachedEvent{}
 	c.known[key], c.order = e, append(c.order, key)
@@ -64,7 +64,7 @@ func (c *eventCache) find(key eventKey) *cachedEvent {
 
 // added counts an event that has been encoded, and drops the oldest ones if the cache is full. Events may be dropped
 // while they are encoded.
-func (c *eventCache) added(key eventKey, e *cachedEvent) {
+func (c *EventCache) added(key EventKey, e *cachedEvent) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.known[key] != e {
@@ -80,7 +80,7 @@ func (c *eventCache) added(key eventKey, e *cachedEvent) {
 }
 
 // clear drops everything.
-func (c *eventCache) clear() {
+func (c *EventCache) clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.known, c.order, c.bytes = nil, nil, 0

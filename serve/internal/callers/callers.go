@@ -1,19 +1,16 @@
-package serve
+// Package callers says who sends a request, and what they may read. Both is asked of the API server, and remembered for
+// as long as delegated servers do.
+package callers
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/sync/singleflight"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
@@ -23,30 +20,33 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/tidings/tidings/serve/internal/failure"
 )
 
-// credential is what a caller proved its identity with.
-type credential int
+// Credential is what a caller proved its identity with.
+type Credential int
 
 const (
-	// byToken callers are forwarded with their own token.
-	byToken credential = iota
-	// byCertificate callers can only be forwarded by impersonation: nobody else has their key, or that of their front
+	// ByToken callers are forwarded with their own token.
+	ByToken Credential = iota
+	// ByCertificate callers can only be forwarded by impersonation: nobody else has their key, or that of their front
 	// proxy.
-	byCertificate
+	ByCertificate
 )
 
-// caller is an authenticated user, and by what it is one: forwarding passes on the same credential, so that nobody is
+// Caller is an authenticated user, and by what it is one: forwarding passes on the same credential, so that nobody is
 // one user here and another at the API server.
-type caller struct {
+type Caller struct {
 	user.Info
-	credential credential
+	Credential Credential
 }
 
-// access decides who a caller is and what it may read. Upstream's delegated authenticators and
-// authorizer ask the API server, and remember the answers for cacheTTL.
-type access struct {
+// Access decides who a caller is and what it may read. Upstream's delegated authenticators and
+// authorizer ask the API server, and remember the answers for CacheTTL.
+type Access struct {
 	proxied      authenticator.Request // callers of the front proxy; nil if there is none
 	certificates authenticator.Request // nil if there is no authority for them
 	tokens       authenticator.Request
@@ -55,20 +55,22 @@ type access struct {
 }
 
 const (
-	// cacheTTL is how long an answer about a token or a permission is remembered: upstream's
+	// CacheTTL is how long an answer about a token or a permission is remembered: upstream's
 	// default for delegated servers.
-	cacheTTL = 10 * time.Second
-	// reviewTimeout limits a review.
-	reviewTimeout = 5 * time.Second
+	CacheTTL = 10 * time.Second
+	// ReviewTimeout limits a review.
+	ReviewTimeout = 5 * time.Second
 )
 
 // reviewBackoff is for reviews that fail.
 var reviewBackoff = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 4}
 
-// newAccess returns an access that asks the API server behind client, and remembers answers for ttl.
-func newAccess(client kubernetes.Interface, o Options, ttl time.Duration) (*access, error) {
+// New returns an Access that asks the API server behind client, and remembers answers for ttl.
+func New(
+	client kubernetes.Interface, authority dynamiccertificates.CAContentProvider, proxy *FrontProxy, ttl time.Duration,
+) (*Access, error) {
 	tokens, _, err := authenticatorfactory.DelegatingAuthenticatorConfig{
-		TokenAccessReviewClient: client.AuthenticationV1(), TokenAccessReviewTimeout: reviewTimeout,
+		TokenAccessReviewClient: client.AuthenticationV1(), TokenAccessReviewTimeout: ReviewTimeout,
 		WebhookRetryBackoff: &reviewBackoff, CacheTTL: ttl,
 	}.New()
 	if err != nil {
@@ -81,26 +83,26 @@ func newAccess(client kubernetes.Interface, o Options, ttl time.Duration) (*acce
 	if err != nil {
 		return nil, err
 	}
-	a := &access{tokens: tokens, authorizer: authorizer}
-	if o.ClientCA != nil {
-		a.certificates = group.NewAuthenticatedGroupAdder(x509.NewDynamic(o.ClientCA.VerifyOptions,
+	a := &Access{tokens: tokens, authorizer: authorizer}
+	if authority != nil {
+		a.certificates = group.NewAuthenticatedGroupAdder(x509.NewDynamic(authority.VerifyOptions,
 			x509.CommonNameUserConversion))
 	}
-	if o.FrontProxy != nil {
-		a.proxied = group.NewAuthenticatedGroupAdder(o.FrontProxy.authenticator())
+	if proxy != nil {
+		a.proxied = group.NewAuthenticatedGroupAdder(proxy.authenticator())
 	}
 	return a, nil
 }
 
 // Why a caller is not known.
 var (
-	errUnauthenticated = errors.New("no valid credentials")
-	errNobodyKnows     = errors.New("the API server cannot say who this is")
+	ErrUnauthenticated = errors.New("no valid credentials")
+	ErrNobodyKnows     = errors.New("the API server cannot say who this is")
 )
 
-// authenticate returns who sent a request: what a front proxy says counts before a certificate, and that before a
+// Authenticate returns who sent a request: what a front proxy says counts before a certificate, and that before a
 // token, as on the API server.
-func (a *access) authenticate(r *http.Request) (caller, error) {
+func (a *Access) Authenticate(r *http.Request) (Caller, error) {
 	authorization := r.Header.Values("Authorization")
 	r = r.Clone(r.Context()) // authenticators remove headers, which forwarding needs
 	for _, byTLS := range []authenticator.Request{a.proxied, a.certificates} {
@@ -109,57 +111,35 @@ func (a *access) authenticate(r *http.Request) (caller, error) {
 		}
 		// A certificate that is not valid proves nothing, and does not spoil a token, as on the API server.
 		if response, ok, err := byTLS.AuthenticateRequest(r); err == nil && ok {
-			return a.accept(response, byCertificate)
+			return a.accept(response, ByCertificate)
 		}
 	}
 	if len(authorization) > 1 { // which of them the API server would see, behind yet another proxy, is not known
-		return caller{}, errUnauthenticated
+		return Caller{}, ErrUnauthenticated
 	}
 	response, ok, err := a.tokens.AuthenticateRequest(r)
 	switch {
-	case noAnswer(err):
-		return caller{}, fmt.Errorf("%w: %w", errNobodyKnows, err)
+	case failure.Undecided(err):
+		return Caller{}, fmt.Errorf("%w: %w", ErrNobodyKnows, err)
 	case err != nil:
-		return caller{}, fmt.Errorf("%w: %w", errUnauthenticated, err)
+		return Caller{}, fmt.Errorf("%w: %w", ErrUnauthenticated, err)
 	case !ok:
-		return caller{}, errUnauthenticated
+		return Caller{}, ErrUnauthenticated
 	}
-	return a.accept(response, byToken)
+	return a.accept(response, ByToken)
 }
 
 // accept returns the caller that an authenticator found. One without a name is nobody, and so is "system:anonymous":
 // which paths the API server opens to strangers is known to it alone.
-func (a *access) accept(response *authenticator.Response, c credential) (caller, error) {
+func (a *Access) accept(response *authenticator.Response, c Credential) (Caller, error) {
 	if response.User == nil || response.User.GetName() == "" || response.User.GetName() == user.Anonymous {
-		return caller{}, errUnauthenticated
+		return Caller{}, ErrUnauthenticated
 	}
-	return caller{response.User, c}, nil
+	return Caller{response.User, c}, nil
 }
 
-// unreachable reports whether an error says that a server did not answer.
-func unreachable(err error) bool {
-	if all, ok := err.(utilerrors.Aggregate); ok {
-		return slices.ContainsFunc(all.Errors(), unreachable)
-	}
-	_, network := errors.AsType[net.Error](err)
-	return network || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.EOF) ||
-		errors.Is(err, io.ErrUnexpectedEOF)
-}
-
-// noAnswer reports whether an error of a review says that nobody has decided: a server did not answer, or only that it
-// could not do so now.
-func noAnswer(err error) bool {
-	if all, ok := err.(utilerrors.Aggregate); ok {
-		return slices.ContainsFunc(all.Errors(), noAnswer)
-	}
-	status, ok := errors.AsType[*apierrors.StatusError](err)
-	busy := ok && (status.ErrStatus.Code >= http.StatusInternalServerError ||
-		status.ErrStatus.Code == http.StatusTooManyRequests)
-	return busy || unreachable(err)
-}
-
-// authorize returns whether attributes may be read, and why not. An error says that nobody knows.
-func (a *access) authorize(
+// Authorize returns whether attributes may be read, and why not. An error says that nobody knows.
+func (a *Access) Authorize(
 	ctx context.Context, attributes authorizer.Attributes,
 ) (allowed bool, reason string, err error) {
 	if attributes.GetVerb() == "get" && attributes.GetName() != "" && a.mayReadAll(ctx, attributes) {
@@ -172,7 +152,7 @@ func (a *access) authorize(
 // needs no review of its own. In a review, an empty name means all objects; should an authorizer not know that, the
 // right to list is still exactly that to read every one of them, so the user gets nothing that the API server would
 // withhold.
-func (a *access) mayReadAll(ctx context.Context, one authorizer.Attributes) bool {
+func (a *Access) mayReadAll(ctx context.Context, one authorizer.Attributes) bool {
 	if one.GetSubresource() != "" || !one.IsResourceRequest() {
 		return false
 	}
@@ -194,12 +174,12 @@ type decision struct {
 }
 
 // review asks for exactly these attributes. Who asks while the same is being asked waits for that answer.
-func (a *access) review(
+func (a *Access) review(
 	ctx context.Context, attributes authorizer.Attributes,
 ) (allowed bool, reason string, err error) {
 	answer := a.asking.DoChan(reviewKey(attributes), func() (any, error) {
 		// Others wait for this answer, too: that the first one has gone must not decide about them.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reviewTimeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ReviewTimeout)
 		defer cancel()
 		d, reason, err := a.authorizer.Authorize(ctx, attributes)
 		if d == authorizer.DecisionAllow {
@@ -229,8 +209,8 @@ func reviewKey(a authorizer.Attributes) string {
 		a.GetName(), a.GetPath(), a.IsResourceRequest(), fields, labels)
 }
 
-// impersonates reports whether a request asks to act as somebody else.
-func impersonates(h http.Header) bool {
+// Impersonates reports whether a request asks to act as somebody else.
+func Impersonates(h http.Header) bool {
 	for name := range h {
 		if strings.HasPrefix(strings.ToLower(name), "impersonate-") {
 			return true
@@ -239,8 +219,8 @@ func impersonates(h http.Header) bool {
 	return false
 }
 
-// userOf returns the name of the user who sent a request that has been authenticated.
-func userOf(r *http.Request) string {
+// UserOf returns the name of the user who sent a request that has been authenticated.
+func UserOf(r *http.Request) string {
 	if u, ok := request.UserFrom(r.Context()); ok {
 		return u.GetName()
 	}
