@@ -1,8 +1,9 @@
 package serve
 
 import (
-	corev1 "k8s.io/api/core/v1"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tidings/tidings/internal/protocol"
 )
@@ -38,8 +39,10 @@ func TestAcceptHeadersOfClients(t *testing.T) {
 		"application/json;as=PartialObjectMetadata;as=x,,": {forward, forward},
 	} {
 		for builtIn, want := range map[bool]string{true: want.builtIn, false: want.custom} {
-			resource := &protocol.ResourceType{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods"), Kind: "Pod", Namespaced: true,
-				BuiltIn: builtIn}
+			resource := &protocol.ResourceType{
+				GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods"), Kind: "Pod", Namespaced: true,
+				BuiltIn: builtIn,
+			}
 			e, ok := negotiate(accept, resource, false)
 			got := e.Media
 			if !ok {

@@ -82,7 +82,9 @@ func (f *fixture) synced(t testing.TB) {
 	t.Helper()
 	f.SendBookmarks(configMaps)
 	for _, r := range f.replicas {
-		eventually(t, func() bool { return replica.Format(r.resources[0].Collection.Stats().Version) == f.ResourceVersion() })
+		eventually(t, func() bool {
+			return replica.Format(r.resources[0].Collection.Stats().Version) == f.ResourceVersion()
+		})
 	}
 }
 
@@ -357,7 +359,9 @@ func TestMostRecentOfARestoredServer(t *testing.T) {
 	if err != nil || list.ResourceVersion != f.ResourceVersion() || r.counts.forwarded.Load() != before+1 {
 		t.Errorf("a list at %s of the server at %s, %v", list.ResourceVersion, f.ResourceVersion(), err)
 	}
-	eventually(t, func() bool { return replica.Format(r.resources[0].Collection.Stats().Version) == f.ResourceVersion() })
+	eventually(t, func() bool {
+		return replica.Format(r.resources[0].Collection.Stats().Version) == f.ResourceVersion()
+	})
 }
 
 // nextError waits for the end of a watch, and returns the error in its ERROR event, if any.

@@ -35,7 +35,9 @@ func (f *fixture) reached(t *testing.T) {
 	t.Helper()
 	f.SendBookmarks(corev1.SchemeGroupVersion.WithResource("pods"))
 	for _, r := range f.replicas {
-		eventually(t, func() bool { return replica.Format(r.resources[0].Collection.Stats().Version) == f.ResourceVersion() })
+		eventually(t, func() bool {
+			return replica.Format(r.resources[0].Collection.Stats().Version) == f.ResourceVersion()
+		})
 	}
 }
 

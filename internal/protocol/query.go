@@ -134,7 +134,8 @@ var podIndexes = []string{"spec.nodeName", "metadata.namespace"}
 // hasMore reports whether an API server sees objects after a page, which are those from start on.
 func (s *Selection) hasMore(list List, start string) bool {
 	matters := func(object.Object) bool { return true }
-	if s.Resource.GroupVersionKind() == podKind && !s.isExact() && s.Options.Continue == "" && s.Options.FieldSelector != nil {
+	selects := s.Options.FieldSelector != nil && s.Options.Continue == "" && !s.isExact()
+	if selects && s.Resource.GroupVersionKind() == podKind {
 		for _, field := range podIndexes {
 			if value, ok := s.Options.FieldSelector.RequiresExactMatch(field); ok {
 				matters = func(o object.Object) bool { return s.Resource.Fields(o).Get(field) == value }

@@ -27,8 +27,8 @@ func measure(ctx context.Context, s size, only string) (page string, err error) 
 		alone bool // without the world
 	}{
 		{"memory", w.memory, false}, {"list", w.lists, false}, {"get", w.gets, false}, {"restart", w.restart, false},
-		{"watch", w.watchAll, false}, {"node", w.watchNodes, false}, {"kill", w.kill, false}, {"creations", w.creations, true},
-		{"many", w.many, true},
+		{"watch", w.watchAll, false}, {"node", w.watchNodes, false}, {"kill", w.kill, false},
+		{"creations", w.creations, true}, {"many", w.many, true},
 	}
 	chosen := map[string]bool{}
 	for _, m := range measurements {

@@ -1,10 +1,9 @@
 // Package replica keeps the objects of resources current, and a journal of their last changes, for any number of
 // readers.
 //
-//	API server ──list+watch──► reflector ──► Collection ──┬─ store: the objects, as immutable snapshots
-//	                                                      └─ journal: the last changes, some with the snapshot after them
-//	                                                                 │
-//	request ──► View ── List: a snapshot, less the changes after a version · After: the changes after a position
+//	reflector --> Collection: store, the objects as snapshots; journal, the last changes, some with the snapshot after
+//	                 |
+//	request --> View: List, a snapshot less the changes after a version; After, the changes after a position
 //
 // A Resource finds out what it is called and runs its reflector. A Collection has what the reflector delivers.
 // Freshness proves that it is as new as the API server. A View is how one request reads a collection.
