@@ -65,7 +65,7 @@ func testAnswerBeforeBody(t *testing.T, toReplica2, toServer2 bool, length int64
 	returned := make(chan struct{})
 	replica := start(toReplica2, func(w http.ResponseWriter, r *http.Request) {
 		defer close(returned)
-		f.forward(w, r, callers.Caller{&user.DefaultInfo{Name: "user"}, callers.ByToken})
+		f.forward(w, r, callers.Caller{Info: &user.DefaultInfo{Name: "user"}, Credential: callers.ByToken})
 	})
 
 	response, err := ask(t, replica, toReplica2, length)
@@ -177,7 +177,7 @@ func TestImpersonationCannotBeShed(t *testing.T) {
 			"X-Remote-User": {"admin"}, "X-Remote-Group": {"system:masters"},
 		}
 		got = nil
-		f.forward(httptest.NewRecorder(), r, callers.Caller{alice, callers.ByCertificate})
+		f.forward(httptest.NewRecorder(), r, callers.Caller{Info: alice, Credential: callers.ByCertificate})
 		for name, values := range want {
 			if !slices.Equal(got[name], values) {
 				t.Errorf("Connection: %s: %s: %q, want %q", connection, name, got[name], values)
