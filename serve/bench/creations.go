@@ -188,10 +188,9 @@ func every(ctx context.Context, interval time.Duration, do func() bool) {
 	}
 }
 
-// hold holds lists of many versions, and returns what they take, the pods aside.
+// hold holds lists of many versions, and returns what is free once they are no longer held.
 func (c *creating) hold() (bytes float64, err error) {
-	var lists []protocol.List
-	before := heapInUse()
+	lists := make([]protocol.List, 0, heldLists)
 	for range heldLists {
 		c.create(1)
 		list, err := c.collection.View(nil, nil).List(c.version)
@@ -200,14 +199,18 @@ func (c *creating) hold() (bytes float64, err error) {
 		}
 		lists = append(lists, list)
 	}
-	bytes = heapInUse() - before
+	held := heapInUse()
 	runtime.KeepAlive(lists)
+	lists = nil
+	bytes = held - heapInUse()
+	runtime.KeepAlive(c)
 	return bytes, nil
 }
 
 // heapInUse returns the size of what is alive.
 func heapInUse() float64 {
 	runtime.GC()
+	runtime.GC() // what pools have takes two
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
 	return float64(stats.HeapAlloc)
