@@ -35,12 +35,12 @@ func TestGolden(t *testing.T) {
 		columns int
 		args    []string
 	}{
-		{"tail-80", 80, []string{"replay", rollout, "--speed", "max"}},
-		{"tail-120", 120, []string{"replay", rollout, "--speed", "max"}},
-		{"tail-200", 200, []string{"replay", rollout, "--speed", "max"}},
+		{"tail-80", 80, []string{"replay", rollout, "--speed", "max", "--fields"}},
+		{"tail-120", 120, []string{"replay", rollout, "--speed", "max", "--fields"}},
+		{"tail-200", 200, []string{"replay", rollout, "--speed", "max", "--fields"}},
 		{"tail-all", 80, []string{"replay", rollout, "--speed", "max", "--all", "--show-initial",
 			"--show-managed-fields", "--max-changes", "4", "--max-value", "40"}},
-		{"timeline", 80, []string{"timeline", "deploy/web", "--tree", "--from", rollout}},
+		{"timeline", 80, []string{"timeline", "deploy/web", "--tree", "--from", rollout, "--fields"}},
 		{"blame", 80, []string{"blame", "deploy/web", "--from", rollout}},
 		{"blame-at", 80, []string{"blame", "deploy/web", "--from", rollout, "--at", "09:17:22.95"}},
 		{"diff", 80, []string{"diff", rollout, "--at", "start", "--at", "end"}},

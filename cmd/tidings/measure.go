@@ -98,7 +98,7 @@ func (f *measureFlags) measure(cmd *cobra.Command, screen *cli.Screen, args []st
 		return err
 	}
 	opts := f.options
-	opts.MaxBytes, opts.Progress = f.maxMB<<20, screen.Progress
+	opts.MaxBytes, opts.Progress = f.maxMB<<20, func(text string) { screen.Progress(text) }
 	if set := cmd.Flags(); set.Changed("namespace") || set.Changed("all-namespaces") {
 		if opts.Namespaces, err = f.namespaces.List(&f.cluster); err != nil {
 			return cli.Usage(err)

@@ -22,10 +22,11 @@ import (
 
 // TestPictures compares the pictures in docs with what the commands show of a recorded rollout; -update draws them.
 func TestPictures(t *testing.T) {
-	tail := onTerminal(t, 100, true, "replay", rollout, "deploy,rs,pods,secrets,cm", "--speed", "max", "--count", "12")
+	tail := onTerminal(t, 100, true, "replay", rollout, "deploy,rs,pods,secrets,cm",
+		"--speed", "max", "--count", "12", "--fields")
 	checkPicture(t, "tail", picture.SVG("tidings tail shows each change, field by field, with its author",
 		"tidings tail deploy,rs,pods,secrets,cm -n news", tail))
-	story := onTerminal(t, 100, true, "timeline", "deploy/web", "--tree", "--from", rollout)
+	story := onTerminal(t, 100, true, "timeline", "deploy/web", "--tree", "--from", rollout, "--fields")
 	checkPicture(t, "timeline", picture.SVG("tidings timeline tells what happened to a deployment and what it owns",
 		"tidings timeline deploy/web --tree --from rollout.tidings", story))
 	checkPicture(t, "top", picture.SVG("tidings top shows who writes most, and who fights over a field",

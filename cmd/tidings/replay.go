@@ -10,6 +10,7 @@ import (
 	"github.com/tidings/tidings/cmd/tidings/internal/cli"
 	"github.com/tidings/tidings/cmd/tidings/internal/history"
 	"github.com/tidings/tidings/cmd/tidings/internal/kube"
+	"github.com/tidings/tidings/cmd/tidings/internal/story"
 	"github.com/tidings/tidings/cmd/tidings/internal/tail"
 	"github.com/tidings/tidings/source/recording"
 )
@@ -82,6 +83,16 @@ func (f *replayFlags) run(cmd *cobra.Command, args []string) error {
 	only, err := selectFrom(rec, args[1:], &f.namespaces, opts.Labels)
 	if err != nil {
 		return errors.Join(cli.Usage(err), rec.Close())
+	}
+	if f.tellsStory() {
+		how := f.story(cmd.OutOrStdout())
+		namespaces := map[string]bool{}
+		for _, scope := range rec.Collections() {
+			how.Kinds = append(how.Kinds, scope.Kind.Kind)
+			namespaces[scope.Namespace] = true
+		}
+		how.Namespaces = len(namespaces) > 1 || namespaces[""]
+		opts.Story, opts.News.States = story.New(how), true
 	}
 	screen := cli.NewScreen(cmd.OutOrStdout(), cmd.ErrOrStderr())
 	err = tail.Replay(cmd.Context(), rec, speed, only, screen, opts)

@@ -36,9 +36,9 @@ func TestNewsOfARollout(t *testing.T) {
 
 	const kinds = "deploy,rs,pods,leases,events,secrets,widgets.example.com"
 	file := filepath.Join(t.TempDir(), "rollout.tidings")
-	shown := c.start("tail", kinds)
+	shown := c.start("tail", kinds, "--fields")
 	all := c.start("tail", kinds, "--all", "-o", "json", "--record", file, "--max-changes", "0")
-	live := c.start("timeline", "deploy/web", "--tree")
+	live := c.start("timeline", "deploy/web", "--tree", "--fields")
 	conditional := c.start("tail", "deploy", "--where", `change.name == "web" && change.fields.exists(f, f.path.endsWith(".image"))`)
 	for _, r := range []*run{shown, all} {
 		c.until("the tails are up to date", func() bool {
@@ -65,7 +65,7 @@ func TestNewsOfARollout(t *testing.T) {
 		t.Errorf("with --where:\n%s", got)
 	}
 	checkStory(t, live.out.String())
-	checkStory(t, c.output("timeline", "deploy/web", "--tree", "--from", file))
+	checkStory(t, c.output("timeline", "deploy/web", "--tree", "--from", file, "--fields"))
 	if got := c.output("blame", "deploy/web"); !regexp.MustCompile(`(?m)^kubectl-set \d+s +image: web:2$`).MatchString(got) {
 		t.Errorf("blame:\n%s", got)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/tidings/tidings/cmd/tidings/internal/filter"
 	"github.com/tidings/tidings/cmd/tidings/internal/kube"
 	"github.com/tidings/tidings/cmd/tidings/internal/news"
+	"github.com/tidings/tidings/cmd/tidings/internal/story"
 	"github.com/tidings/tidings/cmd/tidings/internal/tail"
 	"github.com/tidings/tidings/source/recording"
 )
@@ -37,14 +38,23 @@ type tailFlags struct {
 	withManaged bool
 	withApplied bool
 	withObjects bool
+	asFields    bool
+	stdout      io.Writer
 	record      string
 	timeout     string // the name of the flag for Options.Timeout
 	filter      filter.Flags
 	options     tail.Options
 }
 
-const tailExamples = `  # every change of pods and ReplicaSets in all namespaces
-  tidings tail pods,replicasets.apps -A
+// workloads are the resources that tail follows if none is named.
+const workloads = "deployments.apps,replicasets.apps,statefulsets.apps,daemonsets.apps,jobs.batch," +
+	"cronjobs.batch,pods,events,horizontalpodautoscalers.autoscaling,persistentvolumeclaims"
+
+const tailExamples = `  # what happens to the workloads of the namespace
+  tidings tail
+
+  # every change of pods and ReplicaSets in all namespaces, field by field
+  tidings tail pods,replicasets.apps -A --fields
 
   # deployments of one application in two namespaces, as JSON lines
   tidings tail deploy -n shop,billing -l app=web -o json
@@ -64,10 +74,15 @@ const tailExamples = `  # every change of pods and ReplicaSets in all namespaces
 func newTail() *cobra.Command {
 	var f tailFlags
 	cmd := &cobra.Command{
-		Use:   "tail RESOURCE[,RESOURCE...] | RESOURCE/NAME | RESOURCE NAME...",
-		Short: "Show every change of a resource's objects, field by field",
-		Long: `tail shows every change of the objects of one or more resources: when, what happened to which object, which fields changed
-from what to what, and which field manager changed them.
+		Use:   "tail [RESOURCE[,RESOURCE...] | RESOURCE/NAME | RESOURCE NAME]",
+		Short: "Tell what happens to a resource's objects, as a story or field by field",
+		Long: `tail tells what happens to the objects of one or more resources, by default to the workloads of the
+namespace: who changed what, what came of it, and what goes wrong. A pod that starts, a rollout,
+a deletion is one line, which grows on a terminal. What only repeats what other lines say is left out.
+
+With --fields it shows every change instead: when, to which object, which fields changed from what to what, and which
+field manager changed them. The flags that select single changes (--changes, --path, --ignore, --manager, --op, --where)
+imply it.
 
 Resources are named as in kubectl: plural, singular, short name or kind, optionally followed by ".group" or
 ".version.group", several joined by commas, and categories such as "all". Any resource that can be listed and watched
@@ -86,7 +101,6 @@ if it is still missing at the end, the exit code is 1.
 Changes are written to standard output. The status of the connection (synced, lost, back) is written to standard error as
 text, and with -o json to standard output as a line of kind "status".`,
 		Example: tailExamples,
-		Args:    atLeastOneResource,
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	f.bind(cmd)
@@ -134,6 +148,8 @@ func (f *tailFlags) bind(cmd *cobra.Command) {
 func (f *tailFlags) bindOutput(set *pflag.FlagSet) {
 	set.StringVarP(&f.output, "output", "o", "text", "text or json (one object per line; see docs/tail.md)")
 	f.filter.Bind(set)
+	set.BoolVar(&f.asFields, "fields", false,
+		"show each change by its fields instead of the story; flags that select single changes imply it")
 	set.IntVar(&f.options.Count, "count", 0, "stop after this many changes")
 	set.BoolVar(&f.options.Initial, "show-initial", false, "also show the objects that exist at the start")
 	set.BoolVar(&f.withManaged, "show-managed-fields", false, "also show changes of metadata.managedFields")
@@ -174,7 +190,8 @@ func (f *tailFlags) limit(ctx context.Context) (context.Context, context.CancelF
 
 // run follows the resources that args name.
 func (f *tailFlags) run(cmd *cobra.Command, args []string) error {
-	opts, err := f.complete(cmd.OutOrStdout(), cmd.ErrOrStderr())
+	f.stdout = cmd.OutOrStdout()
+	opts, err := f.complete(f.stdout, cmd.ErrOrStderr())
 	if err != nil {
 		return cli.Usage(err)
 	}
@@ -200,10 +217,21 @@ func (f *tailFlags) follow(ctx context.Context, screen *cli.Screen, opts tail.Op
 	if opts.Namespaces, err = f.namespaces.List(&f.cluster); err != nil {
 		return cli.Usage(err)
 	}
+	if len(args) == 0 {
+		args = []string{workloads}
+	}
 	if opts.Resources, err = find(ctx, client, args, logger); errors.Is(err, tail.ErrTimeout) {
 		return fmt.Errorf("%w after %s: %w", tail.ErrTimeout, opts.Timeout, errNoDiscovery)
 	} else if err != nil {
 		return err
+	}
+	if f.tellsStory() {
+		how := f.story(f.stdout)
+		how.Namespaces = len(opts.Namespaces) != 1 || opts.Namespaces[0] == ""
+		for _, r := range opts.Resources {
+			how.Kinds = append(how.Kinds, r.Kind)
+		}
+		opts.Story, opts.News.States = story.New(how), true
 	}
 	if f.record == "" {
 		return tail.Run(ctx, config, screen, opts)
@@ -261,4 +289,14 @@ func (f *tailFlags) complete(stdout, stderr io.Writer) (tail.Options, error) {
 	}
 	opts.Filter, err = f.filter.Compile(plain.Event)
 	return opts, err
+}
+
+// tellsStory reports whether the flags leave it at the story.
+func (f *tailFlags) tellsStory() bool {
+	return f.output == "text" && !f.asFields && !f.withManaged && !f.withApplied
+}
+
+// story returns the options of a story on a terminal or a pipe.
+func (f *tailFlags) story(stdout io.Writer) story.Options {
+	return story.Options{Colors: !f.noColor && cli.Colors(stdout), Width: func() int { return cli.Width(stdout) }}
 }

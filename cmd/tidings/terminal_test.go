@@ -237,7 +237,7 @@ func TestTailOnATerminal(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	c.server.Create(pod(t, "web", "a", "left"))
-	x := start(t, c, 80, 24, "tail", "pods")
+	x := start(t, c, 80, 24, "tail", "pods", "--fields")
 	if err := c.server.WaitWatches(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
@@ -258,9 +258,9 @@ func TestTailKeys(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	c.server.Create(pod(t, "web", "a", "left"))
-	x := start(t, c, 100, 40, "tail", "pods")
+	x := start(t, c, 100, 40, "tail", "pods", "--fields")
 	x.shows("up to date with 1 object")
-	x.shows("-- 0 shown  / text  f filters  a all  p pause  ? keys  q quit")
+	x.shows("-- 0 shown  / text  f filters  s fields  a all  p pause  ? keys  q quit")
 	c.server.Update(pod(t, "web", "b", "left"))
 	x.shows("-- 1 shown  ")
 	x.press("/right\x7f\x7f")

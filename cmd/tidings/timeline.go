@@ -12,6 +12,7 @@ import (
 	"github.com/tidings/tidings/cmd/tidings/internal/cli"
 	"github.com/tidings/tidings/cmd/tidings/internal/history"
 	"github.com/tidings/tidings/cmd/tidings/internal/resources"
+	"github.com/tidings/tidings/cmd/tidings/internal/story"
 	"github.com/tidings/tidings/cmd/tidings/internal/tail"
 	"github.com/tidings/tidings/cmd/tidings/internal/timeline"
 	"github.com/tidings/tidings/source/recording"
@@ -37,11 +38,11 @@ func newTimeline() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "timeline RESOURCE/NAME",
 		Short: "Tell what happens to one object and its relatives, in order",
-		Long: `timeline tells what happens to an object: who changed what, one line for each change, with its time. With
---tree it includes everything that the object owns or that owns it, and their events.
+		Long: `timeline tells what happens to an object, as tail does; with --fields, one line for each change, with
+its time. With --tree it includes everything that the object owns or that owns it, and their events.
 
-What the objects say themselves is told as it is. What follows from owners and times alone is marked with ≈, such as
-"≈ 3ms after the change of Deployment web".
+What the objects say themselves is told as it is. With --fields, what follows from owners and times alone is
+marked with ≈, such as "≈ 3ms after the change of Deployment web".
 
 It follows the cluster from now on, or reads a recording of it (--from).`,
 		Example: timelineExamples,
@@ -72,6 +73,7 @@ func (f *timelineFlags) bind(cmd *cobra.Command) {
 	set.StringVar(&f.from, "from", "", "read this `recording` instead of following the cluster")
 	f.bindIdle(set)
 	f.bindTimeout(set, "for", "stop after this long (default: until interrupted)")
+	set.BoolVar(&f.asFields, "fields", false, "show each change by its fields instead of the story")
 	f.bindLimits(set, 6, 80)
 	f.cluster.Bind(set)
 }
@@ -95,8 +97,14 @@ func (f *timelineFlags) printer(cmd *cobra.Command, targets []resources.Target, 
 		return nil, cli.Usage(errors.New("name one object, such as deploy/web"))
 	}
 	stdout := cmd.OutOrStdout()
+	var teller *story.Teller
+	if f.tellsStory() {
+		how := f.story(stdout)
+		how.Dates = true
+		teller = story.New(how)
+	}
 	return timeline.New(timeline.Options{
-		Root: targets[0], Namespace: namespace, Tree: f.tree, Colors: !f.noColor && cli.Colors(stdout),
+		Root: targets[0], Namespace: namespace, Tree: f.tree, Story: teller, Colors: !f.noColor && cli.Colors(stdout),
 		Width: func() int { return cli.Width(stdout) }, MaxChanges: f.maxChanges, MaxValue: f.maxValue,
 	}), nil
 }
@@ -118,7 +126,7 @@ func (f *timelineFlags) replay(cmd *cobra.Command, args []string, opts tail.Opti
 	if err != nil {
 		return errors.Join(err, rec.Close())
 	}
-	opts.Printer = printer
+	f.use(&opts, printer)
 	screen := cli.NewScreen(cmd.OutOrStdout(), cmd.ErrOrStderr())
 	err = tail.Replay(cmd.Context(), rec, recording.AtOnce, history.Selection{Namespaces: only.Namespaces}, screen, opts)
 	if why := rec.Incomplete(); why != nil && err == nil {
@@ -160,13 +168,22 @@ func (f *timelineFlags) followOn(ctx context.Context, cmd *cobra.Command, screen
 	if err != nil {
 		return err
 	}
-	opts.Printer, opts.Resources = printer, targets
+	f.use(&opts, printer)
+	opts.Resources = targets
 	if f.tree {
 		if opts.Resources, err = f.relatives(catalog, targets[0].Resource); err != nil {
 			return cli.Usage(err)
 		}
 	}
 	return tail.Run(ctx, config, screen, opts)
+}
+
+// use makes a printer that of the options.
+func (f *timelineFlags) use(opts *tail.Options, printer *timeline.Printer) {
+	opts.Printer = printer
+	if f.tellsStory() {
+		opts.Story, opts.News.States = timeline.Story{Printer: printer}, true
+	}
 }
 
 // relatives returns the resources to look at: those that --with names, or the usual ones that the server has.

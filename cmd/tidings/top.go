@@ -87,7 +87,7 @@ func (f *topFlags) check() error {
 }
 
 func (f *topFlags) run(cmd *cobra.Command, args []string) error {
-	f.output, f.filter.All = "text", true
+	f.output, f.asFields, f.filter.All = "text", true, true
 	stdout := cmd.OutOrStdout()
 	opts, err := f.complete(stdout, cmd.ErrOrStderr())
 	if err = errors.Join(err, f.check()); err != nil {

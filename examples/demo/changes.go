@@ -18,7 +18,7 @@ var tailed = []string{"configmaps", "secrets", "widgets", "pods", "replicasets",
 
 // startTail starts "tidings tail" and waits until it follows everything.
 func startTail(ctx context.Context, out *printer, program, kubeconfig string) (*child, error) {
-	args := []string{"tail", strings.Join(tailed, ","), "--namespace", namespace, "--record", recordingFile}
+	args := []string{"tail", strings.Join(tailed, ","), "--fields", "--namespace", namespace, "--record", recordingFile}
 	out.say("   $ %s %s", filepath.Base(program), strings.Join(args, " "))
 	args[len(args)-1] = recordingOf(program)
 	out.say("   Each line shows what changed, from what to what, and by whom. The values of a secret are never shown.")
@@ -54,7 +54,9 @@ func showTimeline(ctx context.Context, out *printer, program string) error {
 	}
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	out.quote("timeline", lines)
-	if !slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, "ReplicaSet "+replicaSetName+"  created") }) {
+	if !slices.ContainsFunc(lines, func(line string) bool {
+		return strings.Contains(line, "rs/"+replicaSetName+" ") && strings.Contains(line, " new")
+	}) {
 		return fmt.Errorf("the timeline does not tell that the ReplicaSet was created:\n%s", text)
 	}
 	return nil

@@ -43,10 +43,13 @@ type shutdowner interface{ Shutdown() }
 // runner is a controller that is ready to run until its context ends.
 type runner func(ctx context.Context)
 
+// More makes a controller that runs beside the others.
+type More func(ctx context.Context, config *rest.Config, f Factories) (run func(ctx context.Context), err error)
+
 // Run runs the ReplicaSet, ReplicationController, Deployment, Job, EndpointSlice and namespace
-// controllers and the garbage collector until ctx ends, and returns when all of them and the
+// controllers and the garbage collector, and more, until ctx ends, and returns when all of them and the
 // factories have stopped.
-func Run(ctx context.Context, config *rest.Config, f Factories) error {
+func Run(ctx context.Context, config *rest.Config, f Factories, more ...More) error {
 	clients, err := newClients(config)
 	if err != nil {
 		return err
@@ -55,6 +58,13 @@ func Run(ctx context.Context, config *rest.Config, f Factories) error {
 	all, err := clients.controllers(ctx, f, started)
 	if err != nil {
 		return err
+	}
+	for _, m := range more {
+		run, err := m(ctx, config, f)
+		if err != nil {
+			return err
+		}
+		all = append(all, run)
 	}
 	f.Typed.Start(ctx.Done())
 	f.Metadata.Start(ctx.Done())

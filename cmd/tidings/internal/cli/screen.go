@@ -83,14 +83,18 @@ func (s *Screen) Err(ctx context.Context, text []byte) error {
 	return s.enqueue(ctx, line{text, toStderr})
 }
 
-// Progress replaces the progress line with text, cut to one line of the terminal; "" removes it. It
+// Progress replaces the progress lines, each cut to one line of the terminal; "" removes them. It
 // does nothing if standard error is not a terminal, and never waits.
-func (s *Screen) Progress(text string) {
+func (s *Screen) Progress(lines ...string) {
 	if !s.live {
 		return
 	}
+	width := cmp.Or(Width(s.stderr), 80) - 1
+	for i, line := range lines {
+		lines[i] = firstRunes(Printable(line), width)
+	}
 	s.mu.Lock()
-	s.wanted = firstRunes(Printable(text), cmp.Or(Width(s.stderr), 80)-1)
+	s.wanted = strings.Join(lines, "\n")
 	s.mu.Unlock()
 	select {
 	case s.redraw <- struct{}{}:
@@ -266,17 +270,21 @@ func (s *Screen) showProgress() {
 	s.replaceProgress(text)
 }
 
-// replaceProgress replaces the progress line with text. The cursor waits at its start, so that it is found again if the
-// terminal becomes narrower and breaks it.
+// replaceProgress replaces the progress lines with text. The cursor waits at their start, so that it is found again if
+// the terminal becomes narrower and breaks them.
 func (s *Screen) replaceProgress(text string) {
 	if text == s.progress {
 		return
 	}
+	s.progress = text
 	if text != "" {
-		text += "\r"
+		up := strings.Count(text, "\n")
+		text = strings.ReplaceAll(text, "\n", "\r\n") + "\r"
+		if up > 0 {
+			text += fmt.Sprintf("\x1b[%dA", up)
+		}
 	}
 	_, _ = io.WriteString(s.stderr, "\r\x1b[J"+text) // move to the start of the line, and clear what is below
-	s.progress = strings.TrimSuffix(text, "\r")
 }
 
 // ErrWriter returns a writer to standard error, for a logger. Each Write must consist of whole lines.

@@ -156,6 +156,28 @@ func (f *Filter) isManager(m diff.Manager) bool {
 	})
 }
 
+// SelectsChanges reports whether there are filters for single changes.
+func (f *Filter) SelectsChanges() bool {
+	return f != nil && (f.selects() || f.where != nil || len(f.flags.Ops) > 0)
+}
+
+// All reports whether what only ticks is wanted too.
+func (f *Filter) All() bool { return f != nil && f.flags.All }
+
+// Lines returns the lines that have the text of --grep.
+func (f *Filter) Lines(text []byte) []byte {
+	if f == nil || f.flags.Text == "" {
+		return text
+	}
+	var kept []byte
+	for line := range strings.Lines(string(text)) {
+		if strings.Contains(strings.ToLower(line), strings.ToLower(f.flags.Text)) {
+			kept = append(kept, line...)
+		}
+	}
+	return kept
+}
+
 // HiddenCount returns the number of changes that have been hidden.
 func (f *Filter) HiddenCount() int {
 	n := f.hidden.Unmatched

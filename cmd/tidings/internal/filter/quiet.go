@@ -73,6 +73,9 @@ func tickOf(e *news.Event, c diff.Change) string {
 	return ""
 }
 
+// Ticks reports whether a change only ticks: a renewal, a heartbeat, an Event's count.
+func Ticks(e news.Event, c diff.Change) bool { return tickOf(&e, c) != "" }
+
 // IsUseless reports whether a write changed nothing but times and bookkeeping.
 func IsUseless(e news.Event) bool {
 	return e.Type == news.Modified && !slices.ContainsFunc(e.Changes, func(c diff.Change) bool { t := tickOf(&e, c); return t == "" || t == deletion })

@@ -15,14 +15,15 @@ const keyHelp = `-- keys:
 --   /         only changes with a text; esc shows all
 --   f         all filters, typed as flags: --path '**.image' --manager kubectl*
 --   1, 2, 3   only changes of the spec, the status, the metadata; again for all
---   a         also what only ticks, or not
+--   s         the fields instead of the story, or the story again
+--   a         also what is not in the story, or only ticks; or not
 --   p, space  pause: what happens meanwhile is kept, and shown afterwards
 --   enter     an empty line
 --   q, ctrl-C quit
 `
 
 // keyHints are the most important keys, for the last line.
-const keyHints = "/ text  f filters  a all  p pause  ? keys  q quit"
+const keyHints = "/ text  f filters  s fields  a all  p pause  ? keys  q quit"
 
 // sections are the parts of an object that a key selects.
 var sections = map[string]string{"1": "spec", "2": "status", "3": "metadata"}
@@ -56,7 +57,7 @@ func (t *tail) openKeyboard() {
 		return
 	}
 	t.keyboard = keyboard
-	t.screen.Progress(t.lastLine())
+	t.showLive()
 }
 
 func (t *tail) closeKeyboard() {
@@ -77,7 +78,7 @@ func (t *tail) keys() <-chan string {
 func (t *tail) onKey(key string) error {
 	t.mistake = ""
 	err := t.key(key)
-	t.screen.Progress(t.lastLine())
+	t.showLive()
 	return err
 }
 
@@ -104,6 +105,9 @@ func (t *tail) key(key string) error {
 		t.typing, t.typed = textFilter, ""
 	case "f":
 		t.typing, t.typed = allFilters, strings.TrimLeft(flags.String()+" ", " ")
+	case "s":
+		t.asFields = !t.asFields
+		return nil
 	case "a":
 		flags.All = !flags.All
 		return t.setFilter(flags)
@@ -183,6 +187,21 @@ func (t *tail) setFilter(flags filter.Flags) error {
 	}
 	return t.write(t.ctx, fmt.Appendf(nil, "%s -- from here on: %s\n", time.Now().Format("15:04:05.000"),
 		cli.Printable(text)), true)
+}
+
+// maxLive is how many lines that are not complete are shown.
+const maxLive = 10
+
+// showLive shows the lines of the story that are not complete, and the last line.
+func (t *tail) showLive() {
+	var lines []string
+	if t.held == nil && !t.fields() {
+		lines = t.opts.Story.Open()
+		if more := len(lines) - maxLive; more > 0 {
+			lines = append(lines[:maxLive:maxLive], fmt.Sprintf("-- and %d more", more))
+		}
+	}
+	t.screen.Progress(append(lines, t.lastLine())...)
 }
 
 // lastLine is the line below the changes: what is typed, or what is shown and the keys.

@@ -16,6 +16,8 @@ type output struct {
 	opts   Options
 	screen *cli.Screen
 	shown  int // number of changes
+	// asFields is set while a person wants to see fields instead of the story.
+	asFields bool
 
 	hidden   string // the last line about what has been hidden
 	hiddenAt time.Time
@@ -26,17 +28,76 @@ type output struct {
 // event shows an event that passes the filter, and returns whether it did. It returns errDone after
 // Options.Count changes. The initial state is not a change and does not count.
 func (o *output) event(ctx context.Context, e news.Event) (shown bool, err error) {
-	if !o.opts.Filter.Apply(&e) {
-		return false, nil
-	}
-	if err := o.write(ctx, o.opts.Printer.Event(e), false); err != nil || e.Initial {
-		return true, err
+	if shown, err = o.tell(ctx, e); !shown || err != nil || e.Initial {
+		return shown, err
 	}
 	o.shown++
 	if o.shown == o.opts.Count {
 		return true, errDone
 	}
 	return true, nil
+}
+
+// tell shows an event, as a part of the story or by its fields, and returns whether there was something to show.
+func (o *output) tell(ctx context.Context, e news.Event) (shown bool, err error) {
+	if story := o.opts.Story; story != nil {
+		lines, told := story.Event(e) // also while it is not shown, so that it can go on
+		if !o.fields() {
+			if err := o.lines(ctx, lines); err != nil || told || !o.opts.Filter.All() {
+				return told, err
+			}
+		}
+	}
+	if !o.opts.Filter.Apply(&e) {
+		return false, nil
+	}
+	return true, o.write(ctx, o.opts.Printer.Event(e), false)
+}
+
+// fields reports whether changes are shown field by field: there is no story, or a filter selects single changes.
+func (o *output) fields() bool {
+	return o.opts.Story == nil || o.asFields || o.opts.Filter.SelectsChanges()
+}
+
+// lines shows lines of the story that have the text that is looked for.
+func (o *output) lines(ctx context.Context, lines []byte) error {
+	if len(lines) == 0 {
+		return nil
+	}
+	return o.write(ctx, o.opts.Filter.Lines(lines), false)
+}
+
+// tick shows what of the story is due.
+func (o *output) tick(ctx context.Context, now time.Time) error {
+	if o.opts.Story == nil {
+		return nil
+	}
+	lines := o.opts.Story.Tick(now)
+	if o.fields() {
+		return nil
+	}
+	return o.lines(ctx, lines)
+}
+
+// closeStory shows what is left of the story, also when ctx has ended, unless the output is stalled.
+func (o *output) closeStory(ctx context.Context) {
+	if o.opts.Story == nil || o.fields() {
+		return
+	}
+	end, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer stop()
+	_ = o.lines(end, o.opts.Story.Close()) // an error of the output is reported at the end
+}
+
+// leftOut says what was not shown.
+func (o *output) leftOut() string {
+	if o.fields() {
+		return o.opts.Filter.Hidden()
+	}
+	if text := o.opts.Story.LeftOut(); text != "" && !o.opts.Filter.All() {
+		return "not in the story: " + text + " (--all shows them)"
+	}
+	return ""
 }
 
 // status shows a status line.
@@ -120,7 +181,7 @@ func (o *output) showHidden(ctx context.Context, at time.Time, now bool) error {
 	if o.hiddenAt.IsZero() {
 		o.hiddenAt = at
 	}
-	text := o.opts.Filter.Hidden()
+	text := o.leftOut()
 	if text == "" || text == o.hidden || !now && at.Sub(o.hiddenAt) < hiddenEvery {
 		return nil
 	}

@@ -19,7 +19,10 @@ func (t *tail) poll() error {
 	if t.pending() > 0 {
 		t.screen.Progress(t.progress())
 	} else if t.keyboard != nil {
-		t.screen.Progress(t.lastLine())
+		t.showLive()
+	}
+	if err := t.tick(t.ctx, time.Now()); err != nil {
+		return err
 	}
 	observations := make([]observation, len(t.follows))
 	for i, f := range t.follows {

@@ -29,6 +29,7 @@ func Replay(ctx context.Context, rec *recording.Recording, speed float64, only h
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
 		return nil // interrupted
 	}
+	r.out.closeStory(ctx)
 	return errors.Join(err, r.out.showHidden(ctx, r.began.Add(rec.Duration()), true))
 }
 

@@ -40,6 +40,8 @@ type Options struct {
 
 	// Printer formats news as lines.
 	Printer Printer
+	// Story, if set, is told instead, as long as no filter selects single changes. It needs News.States.
+	Story Story
 	// StatusOut writes status lines to standard output, with the changes.
 	StatusOut bool
 	// Initial also shows the objects that exist at the start.
@@ -64,6 +66,19 @@ type Options struct {
 	// Keyboard opens the keyboard of a person who may change what is shown; nil if there is none. It
 	// needs a Filter, and News.States for conditions.
 	Keyboard func(context.Context) (*cli.Keyboard, error)
+}
+
+// Story tells changes as lines that may be complete only later.
+type Story interface {
+	// Event takes a change, and returns what is complete now; told says that the story has room for the change.
+	Event(news.Event) (lines []byte, told bool)
+	// Tick returns what is due at a time without a change, and Close what is left at the end.
+	Tick(time.Time) []byte
+	Close() []byte
+	// Open returns the lines that are not complete.
+	Open() []string
+	// LeftOut says in one line what the story had no room for.
+	LeftOut() string
 }
 
 // Printer formats news as whole lines. Its methods may be called from several goroutines.
@@ -102,6 +117,7 @@ func Run(ctx context.Context, config *rest.Config, screen *cli.Screen, opts Opti
 		err = t.loop()
 		t.closeKeyboard()
 		t.held = nil
+		t.closeStory(ctx)
 		t.showHiddenLast(ctx)
 	}
 	cancel() // before waiting for the handlers, which may wait for the loop
@@ -254,6 +270,9 @@ func (t *tail) show(c change) error {
 		}
 	}
 	shown, err := t.event(t.ctx, c.event)
+	if t.keyboard != nil && !t.fields() {
+		t.showLive()
+	}
 	if shown && !c.event.Initial && err == nil {
 		t.startIdleTimer()
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/tidings/tidings/cmd/tidings/internal/diff"
 	"github.com/tidings/tidings/cmd/tidings/internal/news"
 	"github.com/tidings/tidings/cmd/tidings/internal/resources"
+	"github.com/tidings/tidings/cmd/tidings/internal/story"
 )
 
 // Options selects what to tell.
@@ -24,6 +25,8 @@ type Options struct {
 	Namespace string
 	// Tree includes what the object owns and what owns it, at any depth, and their events.
 	Tree bool
+	// Story tells the news that belong to it; nil shows each by its fields.
+	Story *story.Teller
 	// Colors, and the Width of the terminal, at which lines are broken; see news.Text.
 	Colors bool
 	Width  func() int
@@ -95,6 +98,10 @@ func (p *Printer) change(e news.Event, n *node) []byte {
 	}
 	if e.Type == news.Deleted {
 		defer p.forget(e.UID)
+	}
+	if p.opts.Story != nil {
+		lines, _ := p.opts.Story.Event(e)
+		return lines
 	}
 	text := p.text(e)
 	if text == "" {
@@ -328,6 +335,10 @@ func (p *Printer) report(e news.Event) []byte {
 			p.waiting.add(missing, e)
 		}
 		return nil
+	}
+	if p.opts.Story != nil {
+		lines, _ := p.opts.Story.Event(e)
+		return lines
 	}
 	field := func(names ...string) string {
 		for _, name := range names {

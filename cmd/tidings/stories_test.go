@@ -1,0 +1,204 @@
+//go:build unix
+
+package main
+
+import (
+	"compress/gzip"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tidings/tidings/cmd/tidings/internal/history"
+	"github.com/tidings/tidings/source/recording"
+)
+
+// told is a story, and what somebody who reads it must be able to say.
+type told struct {
+	scene   string
+	lines   int // at most
+	answers []answer
+}
+
+// answer is a question about what happened, and where the story answers it.
+type answer struct{ question, found string }
+
+// stories are the scenes that upstream/cmd/stories records, with real controllers: to record them again, run it there.
+var stories = []told{
+	{"rollout", 25, []answer{
+		{"what was changed, and by whom?", `deploy/web +image nginx:1\.27 → 1\.28  by kubectl-set`},
+		{"to which nodes did the new pods go?", `pod/web-\S+ on node-\d → running \+\S+ → ready \+\S+`},
+		{"how were the old pods replaced?", `rs/web-\S+ +3 → 2: web-\S+ gone \+\S+`},
+		{"is it complete, and how long did it take?", `deploy/web +rolled out in \S+s: 3 of 3 ready`},
+		{"did anything go wrong?", `^[^!]*$`},
+	}},
+}
+
+// TestStories plays recordings of real controllers, and compares the stories with testdata/stories/NAME.story, which
+// -update writes.
+func TestStories(t *testing.T) {
+	for _, s := range stories {
+		t.Run(s.scene, func(t *testing.T) {
+			t.Parallel()
+			file := unpacked(t, s.scene)
+			text := onTerminal(t, 80, true, "replay", file, "--speed", "max", "--no-color")
+			compareStory(t, s.scene, text)
+			if n := strings.Count(text, "\n"); n > s.lines {
+				t.Errorf("the story takes %d lines, want at most %d", n, s.lines)
+			}
+			for line := range strings.Lines(text) {
+				if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > 80 {
+					t.Errorf("%d columns: %s", n, line)
+				}
+			}
+			unbroken := string(output(t, "replay", file, "--speed", "max"))
+			for _, a := range s.answers {
+				if !regexp.MustCompile(a.found).MatchString(unbroken) {
+					t.Errorf("%s The story does not say %q:\n%s", a.question, a.found, unbroken)
+				}
+			}
+			lacksNothing(t, file, unbroken)
+		})
+	}
+}
+
+// unpacked returns a recording that a program can open.
+func unpacked(t *testing.T, scene string) string {
+	t.Helper()
+	packed, err := os.Open(filepath.Join("testdata", "stories", scene+".tidings.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer packed.Close()
+	content, err := gzip.NewReader(packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), scene+".tidings")
+	out, err := os.Create(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(out, content); err != nil {
+		t.Fatal(err)
+	}
+	if err := out.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func compareStory(t *testing.T, scene, text string) {
+	t.Helper()
+	file := filepath.Join("testdata", "stories", scene+".story")
+	if *update {
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text != string(want) {
+		t.Errorf("it is not as in %s; if that is meant, run the test with -update. It is\n%s", file, text)
+	}
+}
+
+// lacksNothing checks that what has weight among the changes of a recording is in the story: pods that come and go,
+// restarts, what somebody sets, and Warnings.
+func lacksNothing(t *testing.T, file, story string) {
+	t.Helper()
+	rec, err := recording.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rec.Close()
+	checked := 0
+	for item, err := range history.Of(rec) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if item.Kind != history.Change || item.Initial {
+			continue
+		}
+		for _, words := range weighty(item) {
+			checked++
+			if !mentionedTogether(story, words) {
+				t.Errorf("the story does not say %q together", words)
+			}
+		}
+	}
+	if checked == 0 {
+		t.Error("nothing of weight was found to look for")
+	}
+}
+
+// mentionedTogether reports whether one line has all the words.
+func mentionedTogether(story string, words []string) bool {
+	for line := range strings.Lines(story) {
+		if !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(line, word) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// weighty returns the words that one line of a story has to have for a change.
+func weighty(item history.Item) (all [][]string) {
+	o := item.Object()
+	name := o.GetName()
+	field := func(o map[string]any, path ...string) string {
+		var v any = o
+		for _, step := range path {
+			m, _ := v.(map[string]any)
+			v = m[step]
+		}
+		if v == nil {
+			return ""
+		}
+		return fmt.Sprint(v)
+	}
+	switch kind := item.Resource.Kind; {
+	case kind == "Event" && item.After != nil && field(o.Object, "type") == "Warning":
+		message := field(o.Object, "message") + field(o.Object, "note")
+		if strings.HasPrefix(message, "Error: ") || strings.HasPrefix(message, "Back-off") {
+			break // the state of the container says it
+		}
+		cause := message[strings.LastIndex(message, ": ")+1:]
+		all = append(all, []string{field(o.Object, "involvedObject", "name"), strings.TrimSpace(cause)})
+	case kind == "Pod" && item.Before == nil:
+		all = append(all, []string{name})
+	case kind == "Pod" && item.After != nil:
+		if was, is := restarts(item.Before.Object), restarts(o.Object); is > was {
+			all = append(all, []string{name, fmt.Sprint("start ", is+1)})
+		}
+		if before, after := field(item.Before.Object, "status", "phase"), field(o.Object, "status",
+			"phase"); before != after {
+			all = append(all, []string{name, strings.ToLower(after)})
+		}
+	case (kind == "Deployment" || kind == "StatefulSet") && item.After != nil && item.Before != nil:
+		if before, after := field(item.Before.Object, "spec", "replicas"), field(o.Object, "spec",
+			"replicas"); before != after {
+			all = append(all, []string{name, before, after})
+		}
+	}
+	return all
+}
+
+// restarts returns how often the containers of a pod were started again.
+func restarts(pod map[string]any) (n int64) {
+	status, _ := pod["status"].(map[string]any)
+	containers, _ := status["containerStatuses"].([]any)
+	for _, c := range containers {
+		m, _ := c.(map[string]any)
+		count, _ := m["restartCount"].(int64)
+		n += count
+	}
+	return n
+}
