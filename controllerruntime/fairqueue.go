@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/tidings/tidings/clientgo/queuemetrics"
+	"github.com/tidings/tidings/internal/queuemetrics"
 	"github.com/tidings/tidings/workqueue"
 )
 
@@ -23,14 +23,16 @@ import (
 // waits. Requests of the same priority take turns by namespace, so that a namespace with many of them does not hold up the
 // others; this is for requests of type reconcile.Request.
 //
-// Priorities below zero are all the same, and so are those above. The metrics are those of client-go's queues, which
-// controller-runtime registers, with an empty label priority.
+// Priorities below zero are all the same, and so are those above. The metrics are those of controller-runtime's queues,
+// with -100, 0 and 100 as the priorities.
 func FairQueue[request comparable](
 	name string, rateLimiter upstream.TypedRateLimiter[request],
 ) upstream.TypedRateLimitingInterface[request] {
 	flow, _ := any(namespaceOf).(func(request) string) // nil for other types of requests
 	options := workqueue.Options[request]{Name: name, RateLimiter: rateLimiter, Flow: flow}
-	queue, metrics := queuemetrics.NewQueue(options, nil)
+	queue, metrics := queuemetrics.NewQueue(options, queuemetrics.Options{
+		NumberOf: func(p workqueue.Priority) int { return priorities[p] },
+	})
 	return fairQueue[request]{queue, metrics}
 }
 

@@ -18,6 +18,7 @@ import (
 	ctrlcontroller "sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	tidingsruntime "github.com/tidings/tidings/controllerruntime"
@@ -205,6 +206,27 @@ func TestFairQueueOfController(t *testing.T) {
 	})
 }
 
+// depthWith returns the depth of a queue for a value of the label priority; -1 if there is none.
+func depthWith(t *testing.T, queue, priority string) float64 {
+	families, err := ctrlmetrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, m := range family.Metric {
+			labels := map[string]string{}
+			for _, l := range m.Label {
+				labels[l.GetName()] = l.GetValue()
+			}
+			p, ok := labels["priority"]
+			if ok && p == priority && labels["name"] == queue && family.GetName() == "workqueue_depth" {
+				return m.GetGauge().GetValue()
+			}
+		}
+	}
+	return -1
+}
+
 // TestFairQueueMetrics: each metric of controller-runtime's queues has the same value for a fair queue.
 func TestFairQueueMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -239,6 +261,14 @@ func TestFairQueueMetrics(t *testing.T) {
 			_, _ = queue.Get()
 			time.Sleep(3*time.Second + 100*time.Millisecond)
 			values[name] = map[string]float64{}
+			low := priorityqueue.AddOpts{Priority: new(handler.LowPriority)}
+			queue.AddWithOpts(low, request("a", "0")) // a worker has it
+			queue.Add(request("a", "0"))
+			queue.Add(request("a", "4")) // which waits with a low priority
+			synctest.Wait()
+			for _, priority := range []string{"", "0", "-100"} {
+				values[name]["depth with "+priority] = depthWith(t, name, priority)
+			}
 			for _, m := range append(sums, "unfinished_work_seconds", "longest_running_processor_seconds") {
 				values[name][m] = math.Round(metric(t, name, "workqueue_"+m) - before[m]) // it may be half a second old
 			}

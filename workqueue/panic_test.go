@@ -16,9 +16,10 @@ func (o *touchy) call(kind string) {
 	}
 }
 
-func (o *touchy) Added()                 { o.call("added") }
-func (o *touchy) Started(time.Duration)  { o.call("started") }
-func (o *touchy) Finished(time.Duration) { o.call("finished") }
+func (o *touchy) Added(Priority)                  { o.call("added") }
+func (o *touchy) Raised(Priority, Priority)       { o.call("raised") }
+func (o *touchy) Started(Priority, time.Duration) { o.call("started") }
+func (o *touchy) Finished(time.Duration)          { o.call("finished") }
 
 // TestObserverPanics: whoever recovers the panic can go on with the queue, and nobody else is affected.
 func TestObserverPanics(t *testing.T) {

@@ -317,23 +317,33 @@ func (q *Queue[T]) enqueue(e *entry[T], at level) {
 	switch {
 	case e.waiting:
 		if at > e.level {
+			q.observeRaise(e, at)
 			q.schedule.raise(e, at)
 		}
 	case e.dirty:
-		e.level = max(e.level, at)
+		if at > e.level {
+			q.observeRaise(e, at)
+			e.level = at
+		}
 	case e.working:
-		q.countAdd(e)
+		q.countAdd(e, at)
 		e.dirty, e.level = true, at
 	default:
-		q.countAdd(e)
+		q.countAdd(e, at)
 		q.handOut(e, at)
 	}
 }
 
-// countAdd records that the entry has become due.
-func (q *Queue[T]) countAdd(e *entry[T]) {
+func (q *Queue[T]) observeRaise(e *entry[T], at level) {
 	if q.observer != nil {
-		q.observer.Added()
+		q.observer.Raised(e.level.priority(), at.priority())
+	}
+}
+
+// countAdd records that the entry has become due at the level.
+func (q *Queue[T]) countAdd(e *entry[T], at level) {
+	if q.observer != nil {
+		q.observer.Added(at.priority())
 	}
 	e.added = q.timestamp()
 	q.adds++
@@ -363,7 +373,7 @@ func (q *Queue[T]) start(e *entry[T]) {
 	q.startedSum += e.started
 	q.queueDuration.Observe(e.started - e.added)
 	if q.observer != nil {
-		q.observer.Started(e.started - e.added)
+		q.observer.Started(e.level.priority(), e.started-e.added)
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 
 	upstream "k8s.io/client-go/util/workqueue"
 
-	"github.com/tidings/tidings/clientgo/queuemetrics"
+	"github.com/tidings/tidings/internal/queuemetrics"
 	"github.com/tidings/tidings/workqueue"
 )
 
@@ -29,7 +29,7 @@ type queue[T comparable] struct {
 }
 
 func newQueue[T comparable](name string, provider MetricsProvider) *queue[T] {
-	native, metrics := queuemetrics.NewQueue(workqueue.Options[T]{Name: name}, provider)
+	native, metrics := queuemetrics.NewQueue(workqueue.Options[T]{Name: name}, queuemetrics.Options{Provider: provider})
 	return &queue[T]{native: native, metrics: metrics}
 }
 

@@ -23,7 +23,7 @@ const updatePeriod = 500 * time.Millisecond
 
 // Metrics are client-go's metrics for one queue. It implements workqueue.Observer.
 type Metrics struct {
-	depth               upstream.GaugeMetric
+	depth               depth
 	adds, retries       upstream.CounterMetric
 	latency, work       upstream.HistogramMetric
 	unfinished, longest upstream.SettableGaugeMetric
@@ -33,13 +33,19 @@ type Metrics struct {
 	ended chan struct{} // closed when the updates have ended
 }
 
-// NewQueue returns a queue with the metrics of options.Name, from the provider, or if that is nil from the one that was
-// given to client-go. The metrics are nil, as their methods may be called, if the queue is unnamed or there is no
-// provider.
-func NewQueue[T comparable](
-	options workqueue.Options[T], provider upstream.MetricsProvider,
-) (*workqueue.Queue[T], *Metrics) {
-	m := newMetrics(options.Name, provider)
+// Options configures the metrics of a queue.
+type Options struct {
+	// Provider makes the metrics. Nil means the one that was given to client-go.
+	Provider upstream.MetricsProvider
+	// NumberOf is controller-runtime's number of a priority. If it is set, and the provider is controller-runtime's, the
+	// depth is counted for each priority.
+	NumberOf func(workqueue.Priority) int
+}
+
+// NewQueue returns a queue with the metrics of options.Name. The metrics are nil, as their methods may be called, if the
+// queue is unnamed or there is no provider.
+func NewQueue[T comparable](options workqueue.Options[T], o Options) (*workqueue.Queue[T], *Metrics) {
+	m := newMetrics(options.Name, o)
 	if m == nil {
 		return workqueue.New(options), nil
 	}
@@ -49,7 +55,8 @@ func NewQueue[T comparable](
 	return q, m
 }
 
-func newMetrics(name string, provider upstream.MetricsProvider) *Metrics {
+func newMetrics(name string, o Options) *Metrics {
+	provider := o.Provider
 	if provider == nil {
 		provider = globalMetricsProvider
 	}
@@ -57,7 +64,8 @@ func newMetrics(name string, provider upstream.MetricsProvider) *Metrics {
 		return nil
 	}
 	return &Metrics{
-		depth: provider.NewDepthMetric(name), adds: provider.NewAddsMetric(name), retries: provider.NewRetriesMetric(name),
+		depth: newDepth(name, provider, o.NumberOf),
+		adds:  provider.NewAddsMetric(name), retries: provider.NewRetriesMetric(name),
 		latency: provider.NewLatencyMetric(name), work: provider.NewWorkDurationMetric(name),
 		unfinished: provider.NewUnfinishedWorkSecondsMetric(name),
 		longest:    provider.NewLongestRunningProcessorSecondsMetric(name),
@@ -99,14 +107,20 @@ func (m *Metrics) Retried() {
 }
 
 // Added counts an added item.
-func (m *Metrics) Added() {
+func (m *Metrics) Added(p workqueue.Priority) {
 	m.adds.Inc()
-	m.depth.Inc()
+	m.depth.inc(p)
+}
+
+// Raised counts an item for another priority.
+func (m *Metrics) Raised(from, to workqueue.Priority) {
+	m.depth.dec(from)
+	m.depth.inc(to)
 }
 
 // Started observes how long an item waited in the queue.
-func (m *Metrics) Started(waited time.Duration) {
-	m.depth.Dec()
+func (m *Metrics) Started(p workqueue.Priority, waited time.Duration) {
+	m.depth.dec(p)
 	m.latency.Observe(waited.Seconds())
 }
 

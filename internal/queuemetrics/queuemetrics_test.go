@@ -7,7 +7,7 @@ import (
 
 	upstream "k8s.io/client-go/util/workqueue"
 
-	"github.com/tidings/tidings/clientgo/queuemetrics"
+	"github.com/tidings/tidings/internal/queuemetrics"
 	"github.com/tidings/tidings/workqueue"
 )
 
@@ -36,7 +36,7 @@ func TestGlobalProvider(t *testing.T) {
 	upstream.SetProvider(c)
 	for name, want := range map[string]int64{"": 0, "named": 6} { // depth twice, adds, latency, work, retries
 		c.updates.Store(0)
-		q, m := queuemetrics.NewQueue(workqueue.Options[string]{Name: name}, nil)
+		q, m := queuemetrics.NewQueue(workqueue.Options[string]{Name: name}, queuemetrics.Options{})
 		q.Add("a")
 		m.Retried()
 		item, err := q.Get(t.Context())
