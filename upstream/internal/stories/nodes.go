@@ -232,7 +232,11 @@ func (k *kubelet) behave() {
 	k.event(corev1.EventTypeNormal, "Pulled",
 		"Successfully pulled image %q in 148ms (148ms including waiting). Image size: 72319182 bytes.", image)
 	for {
-		if k.start() != nil || k.is(":never") && k.neverReady() != nil {
+		if k.start() != nil {
+			return
+		}
+		if k.is(":never") {
+			k.neverReady()
 			return
 		}
 		owner := metav1.GetControllerOf(k.pod)
@@ -299,13 +303,13 @@ func (k *kubelet) start() error {
 	return nil
 }
 
-// neverReady is a readiness probe that fails.
-func (k *kubelet) neverReady() error {
-	for {
+// neverReady is a readiness probe that fails until the pod is to be deleted.
+func (k *kubelet) neverReady() {
+	for k.ctx.Err() == nil {
 		k.event(corev1.EventTypeWarning, "Unhealthy",
 			"Readiness probe failed: HTTP probe failed with statuscode: 503")
-		if err := k.wait(500 * time.Millisecond); err != nil {
-			return err
+		if k.wait(500*time.Millisecond) != nil {
+			return
 		}
 	}
 }

@@ -23,8 +23,8 @@ func TestRollout(t *testing.T) {
 	story := tell(t, filepath.Join(folder, "rollout.tidings.gz"))
 	for _, want := range []string{
 		`deploy/web +image nginx:1\.27 → 1\.28  by kubectl-set\n`, `rs/web-\S+ +new: revision 2, 1 replica\n`,
-		`(pod/web-\S+ +on node-\d → running \+\S+ → ready \+\S+\n(.*\n)*){3}`,
-		`(rs/web-\S+ +\d → \d: web-\S+ gone \+\S+\n(.*\n)*){3}`, `deploy/web +rolled out in \S+s: 3 of 3 ready\n`,
+		`(.*pod/web-\S+ +on node-\d → running \+\S+ → ready \+\S+\n(.*\n)*){3}`,
+		`(.*rs/web-\S+ +\d → \d: web-\S+ gone \+\S+\n(.*\n)*){3}`, `deploy/web +rolled out in \S+s: 3 of 3 ready\n`,
 	} {
 		if !regexp.MustCompile(want).MatchString(story) {
 			t.Errorf("the story does not say %q:\n%s", want, story)

@@ -10,14 +10,12 @@ import (
 
 // trouble is something that goes wrong with an object.
 type trouble struct {
-	text     string
-	first    time.Time
-	told     time.Time
-	every    time.Duration // before it may be told again
-	count    int64         // how often it has happened; as an Event says, or as it was seen
-	toldAt   int64         // the count when it was last told
-	by       string
-	asEvents bool // the count is that of an Event
+	text   string
+	first  time.Time
+	told   time.Time
+	every  time.Duration // before it may be told again
+	count  int64         // how often it has happened; as an Event says, or as it was seen
+	toldAt int64         // the count when it was last told
 }
 
 const (
