@@ -36,6 +36,34 @@ var stories = []told{
 		{"is it complete, and how long did it take?", `deploy/web +rolled out in \S+s: 3 of 3 ready`},
 		{"did anything go wrong?", `^[^!]*$`},
 	}},
+	{"crash", 25, []answer{
+		{"which pod is in trouble?", `pod/web-\S+ (… .*)?! main`},
+		{"what does its container do?", `! main keeps exiting with 1: back-off 10s`},
+		{"how often was it started?", `! main exited with 1, start 4`},
+		{"does it cost availability?", `deploy/web +! only 0 of 1 ready`},
+		{"what does it run, and who made it?", `deploy/web +new: 1 × nginx:crash  by kubectl-create`},
+	}},
+	{"image", 25, []answer{
+		{"what was changed, and by whom?", `deploy/web +image nginx:1\.27 → missing  by kubectl-set`},
+		{"what is wrong?", `! cannot pull nginx:missing: not found`},
+		{"which pod has it, and where?", `pod/web-\S+ on node-\d .*! cannot pull`},
+		{"what was done about it?", `deploy/web +image nginx:missing → 1\.27`},
+		{"did that help?", `deploy/web +rolled out in \S+s: 3 of 3 ready`},
+	}},
+	{"probe", 25, []answer{
+		{"what was changed, and by whom?", `deploy/web +image nginx:1\.27 → never  by kubectl-set`},
+		{"does the new pod run?", `pod/web-\S+ on node-\d .*→ running`},
+		{"why is it not ready?", `! Readiness probe failed: HTTP probe failed with statuscode: 503`},
+		{"does it go on?", `statuscode: 503 \(\d+ times in \d+s\)`},
+		{"where does the rollout stand?", `deploy/web +! no progress for \d+s: 1 of 3 updated, 3 ready`},
+	}},
+	{"job", 25, []answer{
+		{"who made the Job?", `job/report +new: report:fail  by kubectl-create`},
+		{"how did the first pod end?", `pod/report-\S+ +! failed: main exited with 1`},
+		{"was it tried again?", `(?s)! failed: main exited with 1.*on node-.*! failed: main exited with 1`},
+		{"how did the Job end?", `job/report +! failed: Job has reached the specified backoff limit`},
+		{"what succeeded?", `0 of 1 succeeded, 2 pods failed`},
+	}},
 }
 
 // TestStories plays recordings of real controllers, and compares the stories with testdata/stories/NAME.story, which

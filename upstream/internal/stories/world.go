@@ -2,13 +2,16 @@ package stories
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -121,6 +124,25 @@ func (w *world) patch(manager string, resource schema.GroupVersionResource, name
 	_, err := w.dynamic.Resource(resource).Namespace(w.namespace).Patch(w.ctx, name, kind, []byte(patch),
 		metav1.PatchOptions{FieldManager: manager}, sub...)
 	return err
+}
+
+// create creates an object from JSON; one of a new custom resource may take a moment to be accepted.
+func (w *world) create(manager string, resource schema.GroupVersionResource, text string) error {
+	o := &unstructured.Unstructured{}
+	if err := json.Unmarshal([]byte(text), &o.Object); err != nil {
+		return err
+	}
+	var objects dynamic.ResourceInterface = w.dynamic.Resource(resource)
+	if resource.Resource != "customresourcedefinitions" && resource.Resource != "nodes" {
+		objects = w.dynamic.Resource(resource).Namespace(w.namespace)
+	}
+	return w.until("create "+text, func() (bool, error) {
+		_, err := objects.Create(w.ctx, o, metav1.CreateOptions{FieldManager: manager})
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return err == nil, err
+	})
 }
 
 // rolledOut waits for the end of a rollout.

@@ -2,6 +2,7 @@ package story
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -24,7 +25,7 @@ func podFacts(l *life, _ time.Time, before, after object) (facts []fact) {
 				field == "initContainerStatuses")...)
 		}
 	}
-	return append(facts, phaseOfPod(l, before, after, len(facts) > 0)...)
+	return append(facts, phaseOfPod(l, before, after, len(facts) > 0 || anyStopped(after))...)
 }
 
 // phaseOfPod tells where a pod is on its way. exited says that a container changed along with it.
@@ -52,6 +53,13 @@ func phaseOfPod(l *life, before, after object, exited bool) []fact {
 		return []fact{{weight: bad, text: "no longer ready: " + because(condition(after, "Ready")), topic: "unready"}}
 	}
 	return nil
+}
+
+// anyStopped reports whether a container does not run: what becomes of it says more than that the pod is not ready.
+func anyStopped(pod object) bool {
+	return slices.ContainsFunc(list(pod, "status", "containerStatuses"), func(c any) bool {
+		return at(c, "state", "running") == nil
+	})
 }
 
 func whyFailed(o object) string {
