@@ -22,18 +22,22 @@ func phaseFacts(_ *life, _ time.Time, before, after object) []fact {
 	return []fact{{weight: weight, text: is, by: nobody, topic: "phase"}}
 }
 
+// contentConditions are what a namespace that is being deleted says of what is left in it, and what that is about.
+var contentConditions = []struct{ kind, topic string }{
+	{"NamespaceContentRemaining", ""}, {"NamespaceFinalizersRemaining", "finalizer"},
+	{"NamespaceDeletionContentFailure", "failure"}, {"NamespaceDeletionDiscoveryFailure", "discovery"},
+}
+
 // namespaceFacts tells what keeps a namespace that is being deleted.
 func namespaceFacts(_ *life, _ time.Time, before, after object) (facts []fact) {
-	for kind, topic := range map[string]string{"NamespaceContentRemaining": "content",
-		"NamespaceFinalizersRemaining":    "finalizer",
-		"NamespaceDeletionContentFailure": "failure", "NamespaceDeletionDiscoveryFailure": "discovery"} {
-		c := condition(after, kind)
-		if text(c, "status") != "True" || text(c, "message") == text(condition(before, kind), "message") {
+	for _, known := range contentConditions {
+		c := condition(after, known.kind)
+		if text(c, "status") != "True" || text(c, "message") == text(condition(before, known.kind), "message") {
 			continue
 		}
 		f := fact{weight: state, text: because(c)}
-		if topic != "content" {
-			f.weight, f.topic = bad, topic
+		if known.topic != "" {
+			f.weight, f.topic = bad, known.topic
 		}
 		facts = append(facts, f)
 	}
