@@ -64,6 +64,34 @@ var stories = []told{
 		{"how did the Job end?", `job/report +! failed: Job has reached the specified backoff limit`},
 		{"what succeeded?", `0 of 1 succeeded, 2 pods failed`},
 	}},
+	{"eviction", 25, []answer{
+		{"which pod was evicted?", `pod/web-\S+ ! evicted`},
+		{"by whom?", `! evicted: Eviction API`},
+		{"what did it cost?", `deploy/web +! only 2 of 3 ready`},
+		{"what replaced it?", `pod/web-\S+ on node-\d → running \+\S+ → ready \+\S+`},
+		{"is it over?", `deploy/web +available again: 3 of 3 ready`},
+	}},
+	{"finalizer", 25, []answer{
+		{"what was to be deleted?", `cm/held +deleted`},
+		{"why did it stay?", `! held by the finalizer example\.com/archive`},
+		{"who has to remove that?", `set by archiver`},
+		{"when was it gone?", `cm/held +… gone \+7\.\ds`},
+		{"did anything else happen?", `^(.*cm/held.*\n)+$`},
+	}},
+	{"fight", 30, []answer{
+		{"who fights?", `deploy/web +! autoscaler and gitops fight`},
+		{"over what?", `fight over replicas: 3 ↔ 4`},
+		{"who began?", `^\S+ deploy/web +replicas: 3 → 4  by autoscaler`},
+		{"how often, and for how long?", `fight over .*\(12 times in \d\.\ds\)`},
+		{"what does it cost?", `rs/web-\S+ +4 → 3: web-\S+ gone`},
+	}},
+	{"deletion", 25, []answer{
+		{"what was deleted?", `deploy/web +deleted`},
+		{"what went with it?", `with 1 rs, 3 pods`},
+		{"how long did that take?", `3 pods \+\d\.\ds`},
+		{"is anything left?", `^.*\n$`},
+		{"did anything go wrong?", `^[^!]*$`},
+	}},
 }
 
 // TestStories plays recordings of real controllers, and compares the stories with testdata/stories/NAME.story, which
@@ -139,7 +167,7 @@ func compareStory(t *testing.T, scene, text string) {
 }
 
 // lacksNothing checks that what has weight among the changes of a recording is in the story: pods that come and go,
-// restarts, what somebody sets, and Warnings.
+// what somebody deletes or sets, restarts, and Warnings.
 func lacksNothing(t *testing.T, file, story string) {
 	t.Helper()
 	rec, err := recording.Open(file)
@@ -200,6 +228,8 @@ func weighty(item history.Item) (all [][]string) {
 		}
 		cause := message[strings.LastIndex(message, ": ")+1:]
 		all = append(all, []string{field(o.Object, "involvedObject", "name"), strings.TrimSpace(cause)})
+	case kind != "Event" && item.After == nil && len(o.GetOwnerReferences()) == 0:
+		all = append(all, []string{name, "deleted"})
 	case kind == "Pod" && item.Before == nil:
 		all = append(all, []string{name})
 	case kind == "Pod" && item.After != nil:

@@ -68,6 +68,14 @@ type count struct {
 	n    int
 }
 
+// String returns "1 rs, 3 pods": abbreviations have no plural.
+func (c count) String() string {
+	if slices.Contains([]string{"pod", "job", "secret", "node"}, c.kind) {
+		return plural(int64(c.n), c.kind)
+	}
+	return fmt.Sprint(c.n, " ", c.kind)
+}
+
 // maxLives bounds what is remembered. The oldest without an open line is forgotten first.
 const maxLives = 5000
 
@@ -145,7 +153,11 @@ func (t *Teller) finish(l *life) {
 		return
 	}
 	if l.goal != "" {
-		t.write(t.now, l.ref, "not yet "+l.goal+": "+l.line.state, "", false)
+		text := "not yet " + l.goal
+		if l.line.state != "" {
+			text += ": " + l.line.state
+		}
+		t.write(t.now, l.ref, text, "", false)
 	} else if text := l.text(l.line.last); text != "" {
 		t.write(l.line.at, l.ref, text, l.line.by, false)
 	}
@@ -172,7 +184,7 @@ func (l *life) text(now time.Time) string {
 	if line.with != nil {
 		var with []string
 		for _, c := range line.with {
-			with = append(with, fmt.Sprint(c.n, " ", c.kind))
+			with = append(with, c.String())
 		}
 		parts[len(parts)-1] += ", with " + strings.Join(with, ", ")
 		if after := line.last.Sub(l.began); after >= 100*time.Millisecond {

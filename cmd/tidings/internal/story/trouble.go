@@ -71,6 +71,12 @@ func (t *Teller) repeat(l *life, last bool) {
 	}
 }
 
+// wasTold reports whether the last time that something went wrong was told, and not only counted.
+func (l *life) wasTold(topic string) bool {
+	tr := l.troubles[topic]
+	return tr != nil && tr.count == tr.toldAt
+}
+
 // topicsOf returns what goes wrong with an object, in order.
 func topicsOf(l *life) []string {
 	if len(l.troubles) == 0 {

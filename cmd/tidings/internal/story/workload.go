@@ -60,8 +60,7 @@ func conditionOfWorkload(l *life, before, after object, c any) []fact {
 			n.updated, n.want, because(c))}}
 	case kind == "Available" && status == "False" && before != nil && condition(before, kind) != nil:
 		return []fact{{weight: bad, topic: "available", text: fmt.Sprintf("only %d of %d ready", n.ready, n.want)}}
-	case kind == "Available" && status == "True" && l.troubles["available"] != nil:
-		delete(l.troubles, "available")
+	case kind == "Available" && status == "True" && l.wasTold("available"):
 		return []fact{{weight: said, by: nobody, text: fmt.Sprintf("available again: %d of %d ready", n.ready,
 			n.want)}}
 	case kind == "ReplicaFailure" && status == "True":

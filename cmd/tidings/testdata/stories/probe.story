@@ -5,6 +5,6 @@
 21:21:18 deploy/web               ! no progress for 11s: 1 of 3 updated, 3 ready
 21:21:18 pod/web-84c8c5bc9d-4h9jc ! Readiness probe failed: HTTP probe failed
              with statuscode: 503 (16 times in 10s)
-21:21:20 deploy/web               not yet rolled out: 
+21:21:20 deploy/web               not yet rolled out
 21:21:20 pod/web-84c8c5bc9d-4h9jc ! Readiness probe failed: HTTP probe failed
              with statuscode: 503 (18 times in 11s)
