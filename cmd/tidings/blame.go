@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -172,6 +173,19 @@ func (f *blameFlags) get(cmd *cobra.Command, args []string) (map[string]any, err
 	return getObject(ctx, config, targets[0], namespaces[0])
 }
 
+// absentError says that there is no such object.
+type absentError struct {
+	target    resources.Target
+	namespace string
+}
+
+func (e absentError) Error() string {
+	if !e.target.Namespaced {
+		return fmt.Sprintf("there is no %s", e.target)
+	}
+	return fmt.Sprintf("there is no %s in the namespace %s", e.target, e.namespace)
+}
+
 // getObject gets an object without the values of Secrets.
 func getObject(ctx context.Context, config *rest.Config, t resources.Target, namespace string) (map[string]any, error) {
 	config = rest.CopyConfig(config)
@@ -188,7 +202,13 @@ func getObject(ctx context.Context, config *rest.Config, t resources.Target, nam
 		path = append(path, "namespaces", namespace)
 	}
 	path = append(path, t.GroupVersionResource.Resource, t.Object)
-	data, err := client.Get().AbsPath(path...).SetHeader("Accept", "application/json").Do(ctx).Raw()
+	result := client.Get().AbsPath(path...).SetHeader("Accept", "application/json").Do(ctx)
+	if err := result.Error(); apierrors.IsNotFound(err) { // unlike Raw's, it is what the server says
+		return nil, absentError{t, namespace}
+	} else if err != nil {
+		return nil, fmt.Errorf("%s: %w", t, err)
+	}
+	data, err := result.Raw()
 	if err != nil {
 		return nil, err
 	}

@@ -81,6 +81,7 @@ func (c *cluster) guard(next http.Handler) http.Handler {
 			return
 		}
 		status := apierrors.NewForbidden(schema.GroupResource{Resource: path.Base(r.URL.Path)}, "", fmt.Errorf("User %q cannot list in namespace %q", "eve", closed)).Status()
+		status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusForbidden)
 		_ = json.NewEncoder(w).Encode(status)

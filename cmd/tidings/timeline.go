@@ -129,6 +129,9 @@ func (f *timelineFlags) replay(cmd *cobra.Command, args []string, opts tail.Opti
 	f.use(&opts, printer)
 	screen := cli.NewScreen(cmd.OutOrStdout(), cmd.ErrOrStderr())
 	err = tail.Replay(cmd.Context(), rec, recording.AtOnce, history.Selection{Namespaces: only.Namespaces}, screen, opts)
+	if err == nil && !printer.Met() {
+		err = fmt.Errorf("%s: there is no %s at any time", f.from, only.Targets[0])
+	}
 	if why := rec.Incomplete(); why != nil && err == nil {
 		err = screen.Err(cmd.Context(), fmt.Appendf(nil, "-- the recording is not complete: %v\n", why))
 	}
@@ -174,6 +177,14 @@ func (f *timelineFlags) followOn(ctx context.Context, cmd *cobra.Command, screen
 		if opts.Resources, err = f.relatives(catalog, targets[0].Resource); err != nil {
 			return cli.Usage(err)
 		}
+	}
+	if namespace != "" || !targets[0].Namespaced {
+		_, err := getObject(ctx, config, targets[0], namespace)
+		if absent, ok := errors.AsType[absentError](err); ok {
+			if err := screen.Err(ctx, fmt.Appendf(nil, "-- %v yet: waiting for it\n", absent)); err != nil {
+				return err
+			}
+		} // what else may be wrong is said of the list
 	}
 	return tail.Run(ctx, config, screen, opts)
 }

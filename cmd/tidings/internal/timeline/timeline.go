@@ -114,6 +114,13 @@ func (p *Printer) change(e news.Event, n *node) []byte {
 	return line
 }
 
+// Met reports whether the object was there at any time.
+func (p *Printer) Met() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.roots) > 0
+}
+
 // Status returns the lines about faults; what is synced is no news here.
 func (p *Printer) Status(s news.Status) []byte {
 	switch s.Kind {
