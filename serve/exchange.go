@@ -68,7 +68,7 @@ func (x *exchange) list() error {
 	if !x.canSelect(selection) || x.isAhead(selection.Options.Continue) {
 		return replica.ErrForward
 	}
-	if o := selection.Options; o.Limit > 0 && o.ResourceVersion == "0" && x.isUncached() {
+	if o := selection.Options; o.Limit > 0 && (o.ResourceVersion == "0" && x.isUncached() || isNarrowed(selection)) {
 		return replica.ErrForward
 	}
 	page, err := protocol.ListPage(x.r.Context(), x.view, selection)
@@ -82,6 +82,16 @@ func (x *exchange) list() error {
 	return x.write(func(w io.Writer) error {
 		return x.lossy(x.encoding.WriteList(w, items, page.ListMeta()))
 	})
+}
+
+// isNarrowed reports whether a list is of all namespaces and its field selector names one. An API server then reads that
+// one alone for the first page, but not for those that follow: only itself knows what its token means to it.
+func isNarrowed(s *protocol.Selection) bool {
+	if s.Namespace != "" || s.Options.FieldSelector == nil {
+		return false
+	}
+	_, named := s.Options.FieldSelector.RequiresExactMatch("metadata.namespace")
+	return named
 }
 
 // isUncached reports whether an API server has no cache of a resource, unless it was told to, so that it answers pages

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/tidings/tidings/internal/protocol"
 	"github.com/tidings/tidings/tidingstest/controlplane"
 )
 
@@ -66,6 +67,11 @@ var oddPaths = []string{
 	"/./api/v1/namespaces/odd/configmaps?resourceVersion=0",
 	"/api/v1/proxy/namespaces/odd/configmaps/a?resourceVersion=0",
 	"/api/v1/namespaces/odd/configmaps/a?resourceVersion=%2B1",
+	"/api/v1/configmaps?limit=1&fieldSelector=metadata.namespace%3Dodd",
+	"/api/v1/configmaps?limit=1&resourceVersion=00&resourceVersionMatch=NotOlderThan" +
+		"&fieldSelector=metadata.namespace%3Dodd",
+	"/api/v1/configmaps?limit=1&fieldSelector=metadata.namespace%3Dodd,metadata.name%3Da",
+	"/api/v1/configmaps?limit=1&fieldSelector=metadata.namespace%3D..",
 }
 
 // oddQueries are of lists.
@@ -178,7 +184,7 @@ var oddAccepts = []string{
 // listVersion is the version of a list, which grows by itself, and continueToken a token that has it.
 var (
 	listVersion   = regexp.MustCompile(`("metadata": ?\{\s*"resourceVersion": ?"|metadata:\n  resourceVersion: ")\d+`)
-	continueToken = regexp.MustCompile(`"continue":"[^"]*"`)
+	continueToken = regexp.MustCompile(`"continue":"([^"]+)"`)
 	// currentVersion is in the error for a version that does not exist yet.
 	currentVersion = regexp.MustCompile(`current: \d+`)
 	// tableAge is the column of a table with the time since an object was created.
@@ -242,6 +248,12 @@ func TestOddRequests(t *testing.T) {
 	}
 }
 
+// startOf returns where a page goes on, of a token whose version may be another one.
+func startOf(continued string) string {
+	token, err := protocol.ParseToken(continueToken.FindStringSubmatch(continued)[1])
+	return fmt.Sprintf("next page: %q, %v", token.Start, err)
+}
+
 // asker sends requests as they are.
 type asker struct {
 	client *http.Client
@@ -274,7 +286,7 @@ func (a asker) ask(t *testing.T, method, path, accept string) string {
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	text := continueToken.ReplaceAllString(listVersion.ReplaceAllString(string(body), "${1}1"), "")
+	text := continueToken.ReplaceAllStringFunc(listVersion.ReplaceAllString(string(body), "${1}1"), startOf)
 	text = currentVersion.ReplaceAllString(tableAge.ReplaceAllString(text, "${1}age"), "current: 1")
 	return fmt.Sprint(response.StatusCode, " ", response.Header.Get("Content-Type"), " ", err, " ", text)
 }
