@@ -68,6 +68,11 @@ func (f Flags) Compile(plain func(news.Event) []byte) (*Filter, error) {
 			return nil, fmt.Errorf("--op %q: want add, update or delete", op)
 		}
 	}
+	for _, name := range f.Sections {
+		if err := checkSection(name); err != nil {
+			return nil, fmt.Errorf("--changes %q: %w", name, err)
+		}
+	}
 	for _, name := range f.Managers {
 		if _, err := path.Match(name, ""); err != nil {
 			return nil, fmt.Errorf("--manager %q: %w", name, err)
@@ -126,6 +131,9 @@ func (f *Filter) matches(e *news.Event) bool {
 		return false
 	}
 	if e.Type != news.Modified && e.Type != news.Replaced {
+		if !e.Initial && len(f.flags.Sections)+len(f.paths) > 0 && len(f.flags.Ops) == 0 {
+			return false // all of the object came or went, and nothing of it was asked for
+		}
 		return len(f.flags.Managers) == 0 || e.Type == news.Added && f.isManager(e.By)
 	}
 	if !f.selects() {
@@ -225,7 +233,11 @@ type pattern struct {
 	literal string // the beginning without wildcards
 }
 
-var errEmptyPath = errors.New("the path is empty")
+var (
+	errEmptyPath = errors.New("the path is empty")
+	errEmptyStep = errors.New("nothing stands between two dots")
+	errBrackets  = errors.New("a bracket has no partner; an element of a list is named as in containers[name=web]")
+)
 
 // compile compiles a pattern: "*" stands for anything within a step, "**" for any number of steps.
 // It matches the field and what is below it.
@@ -235,6 +247,9 @@ func compile(text string) (p pattern, err error) {
 	if text == "" {
 		return p, errEmptyPath
 	}
+	if err := checkSteps(text); err != nil {
+		return p, err
+	}
 	p.literal, _, _ = strings.Cut(text, "*")
 	quoted := regexp.QuoteMeta(text)
 	quoted = strings.ReplaceAll(quoted, `\*\*\.`, "(?:.*[.])?")
@@ -243,6 +258,44 @@ func compile(text string) (p pattern, err error) {
 	p.re, err = regexp.Compile("^" + quoted + `(?:$|[.\[])`)
 	return p, err
 }
+
+// checkSteps checks that a pattern can match a path. Inside of brackets anything may stand.
+func checkSteps(text string) error {
+	open, before := false, '.'
+	for _, c := range text {
+		switch {
+		case c == '[' && !open, c == ']' && open:
+			open = !open
+		case c == ']', c == '[':
+			return errBrackets
+		case c == '.' && before == '.' && !open:
+			return errEmptyStep
+		}
+		before = c
+	}
+	if open {
+		return errBrackets
+	}
+	return nil
+}
+
+// checkSection rejects what cannot be a field at the top of an object, and what is likely to be mistyped.
+func checkSection(name string) error {
+	if !sectionName.MatchString(name) {
+		return errors.New("want a field at the top of an object, such as spec or status; --path selects what is below")
+	}
+	for _, known := range sections {
+		if name != known && strings.TrimSuffix(strings.ToLower(name), "s") == strings.TrimSuffix(known, "s") {
+			return fmt.Errorf("did you mean %s?", known)
+		}
+	}
+	return nil
+}
+
+var (
+	sectionName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]*$`)
+	sections    = []string{"spec", "status", "metadata", "data"}
+)
 
 func (p pattern) matches(path string) bool { return p.re.MatchString(path) }
 

@@ -85,6 +85,30 @@ func TestFilter(t *testing.T) {
 	}
 }
 
+// TestWholeObjects: who asks for changes of fields is not told of objects that come and go, unless by --op.
+func TestWholeObjects(t *testing.T) {
+	for want, flags := range map[bool][]Flags{
+		true:  {{}, {Ignore: []string{"spec"}}, {Paths: []string{"spec"}, Ops: []string{"add", "delete"}}},
+		false: {{Paths: []string{"spec"}}, {Sections: []string{"spec"}}},
+	} {
+		for _, of := range flags {
+			f, err := of.Compile(news.Text{}.Event)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range []news.Event{{Type: news.Added}, {Type: news.Deleted}} {
+				e.Resource.Kind = "Pod"
+				if got := f.Apply(&e); got != want {
+					t.Errorf("%+v: %s is shown: %t", of, e.Type, got)
+				}
+			}
+			if e := (news.Event{Type: news.Added, Initial: true}); len(of.Ops) == 0 && !f.Apply(&e) {
+				t.Errorf("%+v: an initial object is hidden", of)
+			}
+		}
+	}
+}
+
 func TestHiddenIsCounted(t *testing.T) {
 	f, err := Flags{Ignore: []string{"spec.x"}}.Compile(news.Text{}.Event)
 	if err != nil {
@@ -104,8 +128,17 @@ func TestHiddenIsCounted(t *testing.T) {
 
 func TestWrongFlags(t *testing.T) {
 	for want, flags := range map[string]Flags{
-		`--op "create"`: {Ops: []string{"create"}}, `--path ""`: {Paths: []string{""}}, `--ignore "."`: {Ignore: []string{"."}},
-		`--manager "["`: {Managers: []string{"["}},
+		`--op "create"`:                  {Ops: []string{"create"}},
+		`--path ""`:                      {Paths: []string{""}},
+		`--ignore "."`:                   {Ignore: []string{"."}},
+		`--manager "["`:                  {Managers: []string{"["}},
+		`"specs": did you mean spec?`:    {Sections: []string{"specs"}},
+		`--changes "Status"`:             {Sections: []string{"Status"}},
+		`"spec.x": want a field at the`:  {Sections: []string{"spec.x"}},
+		`"spec..x": nothing stands betw`: {Paths: []string{"spec..x"}},
+		`--path "["`:                     {Paths: []string{"["}},
+		`--path "spec]"`:                 {Paths: []string{"spec]"}},
+		`--ignore "a[b[c]"`:              {Ignore: []string{"a[b[c]"}},
 	} {
 		if _, err := flags.Compile(nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
