@@ -54,6 +54,8 @@ func candidate(t *testing.T, server *tidingstest.Server, name string, late time.
 			return again, nil
 		}))
 	capture := source.TypedFunc[work](func(_ context.Context, q workqueue.TypedRateLimitingInterface[work]) error {
+		w.mu.Lock()
+		defer w.mu.Unlock()
 		w.queue = q.(workQueue)
 		return nil
 	})
@@ -64,6 +66,13 @@ func candidate(t *testing.T, server *tidingstest.Server, name string, late time.
 	}
 	w.run()
 	return w
+}
+
+// currentQueue returns the queue of the controller; nil before that has one. The controller makes it in its own goroutine.
+func (w *gatedWorld) currentQueue() workQueue {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.queue
 }
 
 // TestGateWhenLeadershipEnds stops a manager that leads while a request waits for its write. The next leader, with warm-up
@@ -78,15 +87,15 @@ func TestGateWhenLeadershipEnds(t *testing.T) {
 				name := fmt.Sprintf("gated-election-%t", warmup)
 				first := candidate(t, server, name+"-first", late, warmup)
 				second := candidate(t, server, name+"-second", later, warmup)
-				if (second.queue != nil) != warmup {
-					t.Fatalf("before it leads, the second controller's queue is %v", second.queue)
+				if (second.currentQueue() != nil) != warmup {
+					t.Fatalf("before it leads, the second controller's queue is %v", second.currentQueue())
 				}
 				if warmup {
-					second.queue.Add(work{"one"})
+					second.currentQueue().Add(work{"one"})
 				}
 				now := time.Now()
 				first.start, second.start = now, now
-				first.queue.Add(work{"one"})
+				first.currentQueue().Add(work{"one"})
 				time.Sleep(late / 4)
 				first.wantRuns("one", 0)
 				if err := first.stop(); err != nil || time.Since(now) > 2*late {
@@ -94,10 +103,10 @@ func TestGateWhenLeadershipEnds(t *testing.T) {
 				}
 				time.Sleep(time.Minute)
 				if !warmup {
-					second.queue.Add(work{"one"})
+					second.currentQueue().Add(work{"one"})
 				}
 				again := time.Since(second.start)
-				second.queue.Add(work{"two"})
+				second.currentQueue().Add(work{"two"})
 				time.Sleep(time.Minute)
 				first.wantRuns("one", 0)
 				second.wantRuns("two", again, again+later)
@@ -119,7 +128,7 @@ func TestGateThatNeverLeads(t *testing.T) {
 		server.Create(pod("a", "existing"))
 		leader := candidate(t, server, "gated-leader", late, true)
 		other := candidate(t, server, "gated-other", late, true)
-		other.queue.Add(work{"one"})
+		other.currentQueue().Add(work{"one"})
 		if err := other.stop(); err != nil {
 			t.Error(err)
 		}
