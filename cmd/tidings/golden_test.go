@@ -63,10 +63,15 @@ func TestGolden(t *testing.T) {
 	})
 }
 
-// compare compares a text with a golden file.
+// compare compares a text with a golden file of testdata/golden.
 func compare(t *testing.T, name, text string) {
 	t.Helper()
-	file := filepath.Join("testdata", "golden", name+".txt")
+	compareFile(t, filepath.Join("testdata", "golden", name+".txt"), text)
+}
+
+// compareFile compares a text with a file, which -update writes.
+func compareFile(t *testing.T, file, text string) {
+	t.Helper()
 	if *update {
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			t.Fatal(err)

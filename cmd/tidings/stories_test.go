@@ -102,7 +102,7 @@ func TestStories(t *testing.T) {
 			t.Parallel()
 			file := unpacked(t, s.scene)
 			text := onTerminal(t, 80, true, "replay", file, "--speed", "max", "--no-color")
-			compareStory(t, s.scene, text)
+			compareFile(t, filepath.Join("testdata", "stories", s.scene+".story"), text)
 			if n := strings.Count(text, "\n"); n > s.lines {
 				t.Errorf("the story takes %d lines, want at most %d", n, s.lines)
 			}
@@ -146,24 +146,6 @@ func unpacked(t *testing.T, scene string) string {
 		t.Fatal(err)
 	}
 	return file
-}
-
-func compareStory(t *testing.T, scene, text string) {
-	t.Helper()
-	file := filepath.Join("testdata", "stories", scene+".story")
-	if *update {
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if text != string(want) {
-		t.Errorf("it is not as in %s; if that is meant, run the test with -update. It is\n%s", file, text)
-	}
 }
 
 // lacksNothing checks that what has weight among the changes of a recording is in the story: pods that come and go,
