@@ -22,7 +22,7 @@ type leaseServer struct {
 	updates int
 }
 
-var leases = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
+var leaseResource = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
 
 // edit changes the lease without a client; nil deletes it.
 func (s *leaseServer) edit(change func(*coordinationv1.Lease)) {
@@ -105,7 +105,7 @@ func (c *leaseClient) call(ctx context.Context, do func(s *leaseServer) (*coordi
 func (c *leaseClient) Get(ctx context.Context, name string, _ metav1.GetOptions) (*coordinationv1.Lease, error) {
 	return c.call(ctx, func(s *leaseServer) (*coordinationv1.Lease, error) {
 		if s.lease == nil {
-			return nil, apierrors.NewNotFound(leases, name)
+			return nil, apierrors.NewNotFound(leaseResource, name)
 		}
 		return s.lease.DeepCopy(), nil
 	})
@@ -114,7 +114,7 @@ func (c *leaseClient) Get(ctx context.Context, name string, _ metav1.GetOptions)
 func (c *leaseClient) Create(ctx context.Context, lease *coordinationv1.Lease, _ metav1.CreateOptions) (*coordinationv1.Lease, error) {
 	return c.call(ctx, func(s *leaseServer) (*coordinationv1.Lease, error) {
 		if s.lease != nil {
-			return nil, apierrors.NewAlreadyExists(leases, lease.Name)
+			return nil, apierrors.NewAlreadyExists(leaseResource, lease.Name)
 		}
 		return s.store(lease), nil
 	})
@@ -123,10 +123,10 @@ func (c *leaseClient) Create(ctx context.Context, lease *coordinationv1.Lease, _
 func (c *leaseClient) Update(ctx context.Context, lease *coordinationv1.Lease, _ metav1.UpdateOptions) (*coordinationv1.Lease, error) {
 	return c.call(ctx, func(s *leaseServer) (*coordinationv1.Lease, error) {
 		if s.lease == nil {
-			return nil, apierrors.NewNotFound(leases, lease.Name)
+			return nil, apierrors.NewNotFound(leaseResource, lease.Name)
 		}
 		if s.lease.ResourceVersion != lease.ResourceVersion {
-			return nil, apierrors.NewConflict(leases, lease.Name, errors.New("it was changed"))
+			return nil, apierrors.NewConflict(leaseResource, lease.Name, errors.New("it was changed"))
 		}
 		return s.store(lease), nil
 	})

@@ -60,11 +60,11 @@ func (s *leaseAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.leases[name] = &sent
 		answer(w, http.StatusOK, &sent)
 	case held == nil:
-		answer(w, http.StatusNotFound, apierrors.NewNotFound(leases, name).Status())
+		answer(w, http.StatusNotFound, apierrors.NewNotFound(leaseResource, name).Status())
 	case r.Method == http.MethodGet:
 		answer(w, http.StatusOK, held)
 	default:
-		answer(w, http.StatusConflict, apierrors.NewConflict(leases, name, errBroken).Status())
+		answer(w, http.StatusConflict, apierrors.NewConflict(leaseResource, name, errBroken).Status())
 	}
 }
 

@@ -1,0 +1,53 @@
+// Package shards divides the work of a program among its replicas: it decides which replica owns which shard. A shard is
+// a number from 0 up to a limit that the program chooses; which keys it has is up to who uses the package. Most programs
+// use it through package operator (Options.Shards) or controller (NewManager with a [Replica]).
+//
+// All that replicas know of each other is in Leases with one label:
+//
+//   - A member's Lease says that the replica takes part. It has a name that is never used again. The replica renews it.
+//   - The table is one Lease that says which member owns which shard. Every write of it has the version that was read as
+//     its precondition, so there is one sequence of tables.
+//
+// What may happen to a shard, and nothing else:
+//
+//	       table names nobody, or a member without a Lease
+//	                      │ any member writes the table ①
+//	                      ▼
+//	┌───────────── owned by a member ◄────────────────────────────────┐
+//	│                     │ another member should have it             │
+//	│                     ▼                                           │
+//	│                 draining: nothing starts, what runs ends        │
+//	│                     │ nothing runs: its owner writes the table, │
+//	│                     └──────── naming the other member ② ────────┘
+//	│ the owner's Lease was not renewed for its whole duration, by the clock of another member, which deletes it,
+//	│ provided that it has not changed ③
+//	└──► a member without a Lease
+//
+// Which member should have a shard follows from the Leases of the members by rendezvous hashing: if one comes or
+// goes, only its own share moves.
+//
+// A member starts work on a shard only while the table that it last read names it, the shard is not draining, and less
+// than RenewDeadline has passed since it sent its last successful renewal. That is checked at each start, so a process
+// that was stopped for a minute finds that its time is over before it starts anything. RenewDeadline is shorter than the
+// Lease's duration, which others count from when they saw the renewal, so no clocks of two machines are compared.
+//
+// Why two members never start work on one shard at the same time:
+//
+//  1. Only the owner gives a shard away (②), after its work on it has ended. From then on it starts nothing there: a
+//     write with an unknown outcome may still arrive, so a draining shard is only taken up again when the table has
+//     changed in another way.
+//  2. Anybody else writes an owned shard only if the owner's Lease does not exist in the same list as the table. It
+//     never exists again, and was there before the table named it.
+//  3. A Lease is deleted by its owner, after all its work has ended, or (③) by somebody who has not seen it renewed for its
+//     duration. The precondition of that deletion is the version seen, so the owner has not renewed since, and has started
+//     nothing for longer than the rest of the duration. What it had started has been canceled, and if that does not end
+//     in time, the process has to exit: [Replica.Lead] returns.
+//  4. Deleting Leases by hand, or restoring the API server from a backup, breaks 2 and 3. A member that finds its Lease
+//     gone, or a table older than one that it has seen, or one that gives a shard that it has to somebody else, stops
+//     at once, and takes part again under a new name. It finds out when it next reads: when its watch breaks or tells of
+//     the change, or at the latest when it next renews.
+//
+// What remains is work that had begun before its process was stopped: when the process continues, a request of such work
+// may still be sent, up to the moment when it notices that its context has ended. A write with a resource version as its
+// precondition is refused if the new owner has written to the object.
+package shards

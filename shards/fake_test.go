@@ -1,0 +1,315 @@
+package shards
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+var (
+	leaseResource = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
+	errBroken     = errors.New("connection broken")
+)
+
+// leaseAPI is an API server for Leases, in memory. Its versions are those of one counter, as etcd's are.
+type leaseAPI struct {
+	mu       sync.Mutex
+	leases   map[string]*coordinationv1.Lease
+	version  int
+	writes   []time.Time // when something was written
+	watchers map[*leaseWatch]bool
+	down     bool
+	uids     int
+}
+
+func newLeaseAPI() *leaseAPI {
+	return &leaseAPI{leases: map[string]*coordinationv1.Lease{}, watchers: map[*leaseWatch]bool{}}
+}
+
+// store writes a Lease, and tells the watchers. The caller holds mu.
+func (a *leaseAPI) store(kind watch.EventType, lease *coordinationv1.Lease) *coordinationv1.Lease {
+	a.version++
+	a.writes = append(a.writes, time.Now())
+	stored := lease.DeepCopy()
+	stored.ResourceVersion = strconv.Itoa(a.version)
+	if kind == watch.Deleted {
+		delete(a.leases, lease.Name)
+	} else {
+		a.leases[lease.Name] = stored
+	}
+	for w := range a.watchers {
+		w.add(watch.Event{Type: kind, Object: stored.DeepCopy()})
+	}
+	return stored.DeepCopy()
+}
+
+// writesSince returns the number of writes since a time.
+func (a *leaseAPI) writesSince(start time.Time) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	i, _ := slices.BinarySearchFunc(a.writes, start, time.Time.Compare)
+	return len(a.writes) - i
+}
+
+// stop refuses all requests, and breaks the watches, until start.
+func (a *leaseAPI) stop() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.down = true
+	a.breakWatches()
+}
+
+func (a *leaseAPI) breakWatches() {
+	for w := range a.watchers {
+		w.end()
+		delete(a.watchers, w)
+	}
+}
+
+func (a *leaseAPI) start() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.down = false
+}
+
+// edit changes a Lease as a person would; nil deletes it.
+func (a *leaseAPI) edit(name string, change func(*coordinationv1.Lease)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	lease := a.leases[name].DeepCopy()
+	if change == nil {
+		a.store(watch.Deleted, lease)
+		return
+	}
+	change(lease)
+	a.store(watch.Modified, lease)
+}
+
+// backup returns the state, for restore.
+func (a *leaseAPI) backup() (leases map[string]*coordinationv1.Lease, version int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	leases = map[string]*coordinationv1.Lease{}
+	for name, l := range a.leases {
+		leases[name] = l.DeepCopy()
+	}
+	return leases, a.version
+}
+
+func (a *leaseAPI) restore(leases map[string]*coordinationv1.Lease, version int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.leases, a.version = leases, version
+	a.breakWatches()
+}
+
+// leaseClient is the client of one process.
+type leaseClient struct {
+	api *leaseAPI
+	// delay is how long a request or an answer takes; fails decides whether one gets lost, and again whether a request
+	// arrives a second time, later. Nil means no time and never.
+	delay        func() time.Duration
+	fails, again func() bool
+	awake        func()
+	skew         time.Duration // of the process's clock
+	cut          func() bool   // the process cannot reach the server
+	forbidden    string        // a verb
+}
+
+// leg is one direction of a call.
+func (c *leaseClient) leg(ctx context.Context) error {
+	if c.delay != nil {
+		select {
+		case <-time.After(c.delay()):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if c.cut != nil && c.cut() {
+		<-ctx.Done()
+	}
+	if c.fails != nil && c.fails() {
+		return errBroken
+	}
+	return ctx.Err()
+}
+
+// call makes a call. Its answer may get lost after it took effect, and it may take effect after the caller has given up.
+func (c *leaseClient) call(ctx context.Context, verb string, do func(a *leaseAPI) error) error {
+	if c.forbidden == verb {
+		return apierrors.NewForbidden(leaseResource, "", errors.New("not allowed to "+verb))
+	}
+	apply := func() error {
+		c.api.mu.Lock()
+		defer c.api.mu.Unlock()
+		if c.api.down {
+			return errBroken
+		}
+		return do(c.api)
+	}
+	if c.again != nil && c.again() {
+		time.AfterFunc(3*c.delay(), func() { _ = apply() })
+	}
+	if err := c.leg(ctx); err != nil {
+		return err
+	}
+	err := apply()
+	if legErr := c.leg(ctx); legErr != nil {
+		err = legErr
+	}
+	if c.awake != nil {
+		c.awake()
+	}
+	return err
+}
+
+func (c *leaseClient) Create(ctx context.Context, lease *coordinationv1.Lease, _ metav1.CreateOptions) (made *coordinationv1.Lease, err error) {
+	lease = c.skewed(lease)
+	err = c.call(ctx, "create", func(a *leaseAPI) error {
+		if a.leases[lease.Name] != nil {
+			return apierrors.NewAlreadyExists(leaseResource, lease.Name)
+		}
+		a.uids++
+		lease.UID = types.UID(strconv.Itoa(a.uids))
+		made = a.store(watch.Added, lease)
+		return nil
+	})
+	return made, err
+}
+
+// skewed returns the Lease as a process with a wrong clock writes it.
+func (c *leaseClient) skewed(lease *coordinationv1.Lease) *coordinationv1.Lease {
+	lease = lease.DeepCopy()
+	if t := lease.Spec.RenewTime; t != nil {
+		wrong := metav1.NewMicroTime(t.Add(c.skew))
+		lease.Spec.RenewTime = &wrong
+	}
+	return lease
+}
+
+func (c *leaseClient) Update(ctx context.Context, lease *coordinationv1.Lease, _ metav1.UpdateOptions) (made *coordinationv1.Lease, err error) {
+	lease = c.skewed(lease)
+	err = c.call(ctx, "update", func(a *leaseAPI) error {
+		held := a.leases[lease.Name]
+		switch {
+		case held == nil:
+			return apierrors.NewNotFound(leaseResource, lease.Name)
+		case held.ResourceVersion != lease.ResourceVersion || held.UID != lease.UID:
+			return apierrors.NewConflict(leaseResource, lease.Name, errors.New("it was changed"))
+		}
+		made = a.store(watch.Modified, lease)
+		return nil
+	})
+	return made, err
+}
+
+func (c *leaseClient) Delete(ctx context.Context, name string, o metav1.DeleteOptions) error {
+	return c.call(ctx, "delete", func(a *leaseAPI) error {
+		held := a.leases[name]
+		if held == nil {
+			return apierrors.NewNotFound(leaseResource, name)
+		}
+		if p := o.Preconditions; p != nil {
+			if p.UID != nil && *p.UID != held.UID || p.ResourceVersion != nil && *p.ResourceVersion != held.ResourceVersion {
+				return apierrors.NewConflict(leaseResource, name, errors.New("it was changed"))
+			}
+		}
+		a.store(watch.Deleted, held)
+		return nil
+	})
+}
+
+func (c *leaseClient) List(ctx context.Context, _ metav1.ListOptions) (list *coordinationv1.LeaseList, err error) {
+	err = c.call(ctx, "list", func(a *leaseAPI) error {
+		list = &coordinationv1.LeaseList{}
+		for _, lease := range a.leases {
+			list.Items = append(list.Items, *lease.DeepCopy())
+		}
+		return nil
+	})
+	return list, err
+}
+
+func (c *leaseClient) Watch(ctx context.Context, _ metav1.ListOptions) (watch.Interface, error) {
+	w := &leaseWatch{client: c, events: make(chan watch.Event), more: make(chan struct{}, 1), ended: make(chan struct{})}
+	err := c.call(ctx, "watch", func(a *leaseAPI) error {
+		for _, lease := range a.leases {
+			w.add(watch.Event{Type: watch.Added, Object: lease.DeepCopy()})
+		}
+		a.watchers[w] = true
+		return nil
+	})
+	if err != nil {
+		w.Stop()
+		return nil, err
+	}
+	go w.send()
+	return w, nil
+}
+
+// leaseWatch delivers events in order, each with a delay.
+type leaseWatch struct {
+	client *leaseClient
+	mu     sync.Mutex
+	queue  []watch.Event
+	more   chan struct{}
+	events chan watch.Event
+	ended  chan struct{}
+	once   sync.Once
+}
+
+func (w *leaseWatch) add(e watch.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.queue = append(w.queue, e)
+	select {
+	case w.more <- struct{}{}:
+	default:
+	}
+}
+
+func (w *leaseWatch) end() { w.once.Do(func() { close(w.ended) }) }
+
+func (w *leaseWatch) send() {
+	defer close(w.events)
+	for {
+		select {
+		case <-w.ended:
+			return
+		case <-w.more:
+		}
+		w.mu.Lock()
+		queue := w.queue
+		w.queue = nil
+		w.mu.Unlock()
+		for _, e := range queue {
+			if w.client.delay != nil {
+				time.Sleep(w.client.delay())
+			}
+			select {
+			case <-w.ended:
+				return
+			case w.events <- e:
+			}
+		}
+	}
+}
+
+func (w *leaseWatch) ResultChan() <-chan watch.Event { return w.events }
+
+func (w *leaseWatch) Stop() {
+	w.end()
+	w.client.api.mu.Lock()
+	defer w.client.api.mu.Unlock()
+	delete(w.client.api.watchers, w)
+}
