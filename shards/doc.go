@@ -10,18 +10,19 @@
 //
 // What may happen to a shard, and nothing else:
 //
-//	       table names nobody, or a member without a Lease
-//	                      │ any member writes the table ①
-//	                      ▼
-//	┌───────────── owned by a member ◄────────────────────────────────┐
-//	│                     │ another member should have it             │
-//	│                     ▼                                           │
-//	│                 draining: nothing starts, what runs ends        │
-//	│                     │ nothing runs: its owner writes the table, │
-//	│                     └──────── naming the other member ② ────────┘
-//	│ the owner's Lease was not renewed for its whole duration, by the clock of another member, which deletes it,
-//	│ provided that it has not changed ③
-//	└──► a member without a Lease
+//	                free: the table names nobody, or a member without a Lease
+//	                  │                                      ▲
+//	                  │ any member writes the table ①        │ its Lease is deleted ③
+//	                  ▼                                      │
+//	                owned by a member ───────────────────────┤
+//	                  │           ▲                          │
+//	another should    │           │ its owner writes the     │
+//	have it           │           │ table, naming that ②     │
+//	                  ▼           │                          │
+//	                draining: nothing starts there, what runs ends
+//
+// Another member does ③ if it has not seen the Lease renewed for its whole duration, by its own clock, and only if the
+// Lease has not changed.
 //
 // Which member should have a shard follows from the Leases of the members by rendezvous hashing: if one comes or
 // goes, only its own share moves.
@@ -38,10 +39,10 @@
 //     changed in another way.
 //  2. Anybody else writes an owned shard only if the owner's Lease does not exist in the same list as the table. It
 //     never exists again, and was there before the table named it.
-//  3. A Lease is deleted by its owner, after all its work has ended, or (③) by somebody who has not seen it renewed for its
-//     duration. The precondition of that deletion is the version seen, so the owner has not renewed since, and has started
-//     nothing for longer than the rest of the duration. What it had started has been canceled, and if that does not end
-//     in time, the process has to exit: [Replica.Lead] returns.
+//  3. A Lease is deleted by its owner, after all its work has ended, or by somebody who has not seen it renewed for its
+//     duration (③). The precondition of that deletion is the version seen, so the owner has not renewed it since. By
+//     then it has long started nothing. What it had started was canceled, and if that did not end in time, the process
+//     had to exit: [Replica.Lead] returned.
 //  4. Deleting Leases by hand, or restoring the API server from a backup, breaks 2 and 3. A member that finds its Lease
 //     gone, or a table older than one that it has seen, or one that gives a shard that it has to somebody else, stops
 //     at once, and takes part again under a new name. It finds out when it next reads: when its watch breaks or tells of

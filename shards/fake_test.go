@@ -173,7 +173,9 @@ func (c *leaseClient) call(ctx context.Context, verb string, do func(a *leaseAPI
 	return err
 }
 
-func (c *leaseClient) Create(ctx context.Context, lease *coordinationv1.Lease, _ metav1.CreateOptions) (made *coordinationv1.Lease, err error) {
+func (c *leaseClient) Create(
+	ctx context.Context, lease *coordinationv1.Lease, _ metav1.CreateOptions,
+) (made *coordinationv1.Lease, err error) {
 	lease = c.skewed(lease)
 	err = c.call(ctx, "create", func(a *leaseAPI) error {
 		if a.leases[lease.Name] != nil {
@@ -197,7 +199,9 @@ func (c *leaseClient) skewed(lease *coordinationv1.Lease) *coordinationv1.Lease 
 	return lease
 }
 
-func (c *leaseClient) Update(ctx context.Context, lease *coordinationv1.Lease, _ metav1.UpdateOptions) (made *coordinationv1.Lease, err error) {
+func (c *leaseClient) Update(
+	ctx context.Context, lease *coordinationv1.Lease, _ metav1.UpdateOptions,
+) (made *coordinationv1.Lease, err error) {
 	lease = c.skewed(lease)
 	err = c.call(ctx, "update", func(a *leaseAPI) error {
 		held := a.leases[lease.Name]
@@ -219,10 +223,9 @@ func (c *leaseClient) Delete(ctx context.Context, name string, o metav1.DeleteOp
 		if held == nil {
 			return apierrors.NewNotFound(leaseResource, name)
 		}
-		if p := o.Preconditions; p != nil {
-			if p.UID != nil && *p.UID != held.UID || p.ResourceVersion != nil && *p.ResourceVersion != held.ResourceVersion {
-				return apierrors.NewConflict(leaseResource, name, errors.New("it was changed"))
-			}
+		p := o.Preconditions
+		if *p.UID != held.UID || p.ResourceVersion != nil && *p.ResourceVersion != held.ResourceVersion {
+			return apierrors.NewConflict(leaseResource, name, errors.New("it was changed"))
 		}
 		a.store(watch.Deleted, held)
 		return nil

@@ -55,10 +55,14 @@ type Replica struct {
 	// For says what the shards are for, such as the names of the controllers. Replicas with another number of shards, or
 	// for something else, take none until all the others have gone: a shard is not the same to both.
 	For string
-	// Duration is how long others wait for a renewal before they take a replica's shards, in whole seconds; zero means 15 s.
-	// RenewDeadline is how long the replica works without a renewal; zero means two thirds of that. RetryPeriod is the
-	// time between renewals, plus a random part of up to a fifth; zero means three tenths of RenewDeadline.
-	Duration, RenewDeadline, RetryPeriod time.Duration
+	// Duration is how long others wait for a renewal before they take a replica's shards, in whole seconds; zero means
+	// 15 s.
+	Duration time.Duration
+	// RenewDeadline is how long the replica works without a renewal; zero means two thirds of Duration.
+	RenewDeadline time.Duration
+	// RetryPeriod is the time between renewals, plus a random part of up to a fifth; zero means three tenths of
+	// RenewDeadline.
+	RetryPeriod time.Duration
 	// Rand returns random numbers in [0,1); nil means math/rand/v2.
 	Rand func() float64
 	// Logger receives changes and errors of calls. Nil means slog.Default().
@@ -124,7 +128,7 @@ func (r *Replica) setUp() error {
 	case r.Client == nil || r.Name == "" || r.Identity == "":
 		return errors.New("shards: Client, Name and Identity have to be set")
 	case len(r.Name) > 63:
-		return fmt.Errorf("shards %s: the name has %d characters, want at most 63, as a label holds no more", r.Name, len(r.Name))
+		return fmt.Errorf("shards %s: the name has %d characters, want at most 63, as a label has", r.Name, len(r.Name))
 	case r.Shards < 1 || r.Shards > MaxShards:
 		return fmt.Errorf("shards %s: %d shards, want 1 to %d", r.Name, r.Shards, MaxShards)
 	case r.Duration%time.Second != 0 || r.Duration <= 0:

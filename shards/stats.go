@@ -70,7 +70,8 @@ func (r *Replica) Ready() error {
 		}
 	}
 	if late > 0 {
-		errs = append(errs, fmt.Errorf("shards %s: %d shards are without an owner for up to %v", r.Name, late, longest.Round(time.Second)))
+		longest = longest.Round(time.Second)
+		errs = append(errs, fmt.Errorf("shards %s: %d shards are without an owner for up to %v", r.Name, late, longest))
 	}
 	return errors.Join(errs...)
 }

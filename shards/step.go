@@ -97,7 +97,7 @@ func (t *term) deleteExpired(ctx context.Context, v *view) (next time.Duration) 
 		case err == nil || apierrors.IsNotFound(err):
 			delete(v.members, name)
 			t.noteUnowned(v.table, name, since)
-			t.Logger.Info("another replica has gone", "replica", m.identity, "not renewed for", time.Since(since).Round(time.Millisecond))
+			t.Logger.Info("another replica has gone", "replica", m.identity, "not renewed since", since)
 		case apierrors.IsConflict(err): // it was renewed after all
 		default:
 			t.Logger.Warn("cannot delete the Lease of a replica that has gone", "lease", name, "error", err)

@@ -28,7 +28,8 @@ func TestTimes(t *testing.T) {
 			for _, p := range w.processes() {
 				conflicts += p.replica.Stats().TableConflicts
 			}
-			t.Logf("%s: unowned for %v; %.1f writes/s, %d conflicts so far", what, longest, float64(w.api.writesSince(start))/time.Since(start).Seconds(), conflicts)
+			rate := float64(w.api.writesSince(start)) / time.Since(start).Seconds()
+			t.Logf("%s: unowned for %v; %.1f writes/s, %d conflicts so far", what, longest, rate, conflicts)
 			if longest > limit {
 				t.Errorf("%s: a shard was unowned for %v", what, longest)
 			}

@@ -68,7 +68,8 @@ type process struct {
 
 func newWorld(t *testing.T, seed uint64, shards int) *world {
 	w := &world{
-		t: t, api: newLeaseAPI(), shards: shards, seed: seed, number: lockedRand(seed, 0), versions: map[key]int{}, done: map[key]int{},
+		t: t, api: newLeaseAPI(), shards: shards, seed: seed, number: lockedRand(seed, 0),
+		versions: map[key]int{}, done: map[key]int{},
 		running: map[int]map[*work]bool{}, unowned: map[int]time.Time{},
 	}
 	for s := range shards {
@@ -99,7 +100,8 @@ func (w *world) start() *process {
 	p := &process{w: w, id: fmt.Sprint("replica-", w.made), done: make(chan struct{}), queue: map[key]bool{}}
 	p.random = lockedRand(w.seed, uint64(w.made))
 	p.client = &leaseClient{api: w.api, awake: p.awake, cut: p.isCut}
-	p.replica = &Replica{Client: p.client, Name: "group", Identity: p.id, Shards: w.shards, Logger: slog.New(slog.DiscardHandler)}
+	silent := slog.New(slog.DiscardHandler)
+	p.replica = &Replica{Client: p.client, Name: "group", Identity: p.id, Shards: w.shards, Logger: silent}
 	p.replica.Rand = func() float64 { return float64(p.random(1000)) / 1000 }
 	p.replica.awake = p.awake
 	p.takes = func() time.Duration { return time.Duration(p.random(100)) * time.Millisecond }
@@ -254,7 +256,9 @@ func (p *process) take() (key, bool) {
 	if len(p.queue) == 0 || p.dead {
 		return key{}, false
 	}
-	keys := slices.SortedFunc(maps.Keys(p.queue), func(a, b key) int { return a.shard*keysPerShard + a.number - b.shard*keysPerShard - b.number })
+	keys := slices.SortedFunc(maps.Keys(p.queue), func(a, b key) int {
+		return (a.shard-b.shard)*keysPerShard + a.number - b.number
+	})
 	k := keys[p.random(len(keys))]
 	delete(p.queue, k)
 	return k, true

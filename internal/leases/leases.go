@@ -62,12 +62,16 @@ func (c *Client) Get(ctx context.Context, name string, _ metav1.GetOptions) (*co
 }
 
 // Create creates a Lease. It ignores the options.
-func (c *Client) Create(ctx context.Context, lease *coordinationv1.Lease, _ metav1.CreateOptions) (*coordinationv1.Lease, error) {
+func (c *Client) Create(
+	ctx context.Context, lease *coordinationv1.Lease, _ metav1.CreateOptions,
+) (*coordinationv1.Lease, error) {
 	return c.do(ctx, c.client.Post().Body(lease))
 }
 
 // Update replaces a Lease. It ignores the options.
-func (c *Client) Update(ctx context.Context, lease *coordinationv1.Lease, _ metav1.UpdateOptions) (*coordinationv1.Lease, error) {
+func (c *Client) Update(
+	ctx context.Context, lease *coordinationv1.Lease, _ metav1.UpdateOptions,
+) (*coordinationv1.Lease, error) {
 	return c.do(ctx, c.client.Put().Name(lease.Name).Body(lease))
 }
 
