@@ -15,7 +15,8 @@ const openedFor = time.Second
 // not. The Sampler's lock guards them.
 type opened struct {
 	samples []openedSample // up to Kept, and those that were found when they were dropped
-	seen    int            // how many objects they were chosen from
+	seen    int            // how many objects they were chosen from, since then
+	since   time.Time
 }
 
 type openedSample struct {
@@ -23,15 +24,22 @@ type openedSample struct {
 	at time.Time
 }
 
-// place returns the index of a sample that a new one may replace, len(samples) for none, so that all objects since the
-// samples were last looked at are as likely to be among them. ok is false if the new one is not chosen.
+// place returns the index of a sample that a new one may replace, len(samples) for none, so that all objects of the
+// last second or two are as likely to be among them. ok is false if the new one is not chosen. A sample that was taken
+// out leaves room for none: otherwise each object that is opened to be changed would be one, and be taken out again.
 func (o *opened) place() (i int, ok bool) {
 	o.seen++
-	if n := len(o.samples); n < Kept {
-		return n, true
+	if i = rand.IntN(o.seen); len(o.samples) < Kept {
+		return len(o.samples), i < Kept
 	}
-	i = rand.IntN(o.seen)
-	return i, i < len(o.samples)
+	return i, i < Kept
+}
+
+// chooseAnew begins another choice if this one is from enough time.
+func (o *opened) chooseAnew(now time.Time) {
+	if now.Sub(o.since) >= openedFor {
+		o.seen, o.since = len(o.samples), now
+	}
 }
 
 func (o *opened) setSum(obj object.Object, sum uint64) {
@@ -117,7 +125,6 @@ func (s *Sampler) takeOpened(is func(*openedSample) bool) (taken []openedSample)
 	}
 	if len(taken) > 0 {
 		o.samples = slices.DeleteFunc(o.samples, func(k openedSample) bool { return is(&k) })
-		o.seen = len(o.samples)
 	}
 	return taken
 }
@@ -126,7 +133,11 @@ func (s *Sampler) takeOpened(is func(*openedSample) bool) (taken []openedSample)
 // somebody else, has them in memory.
 func (s *Sampler) settleOpened() {
 	now := time.Now()
-	for _, k := range s.takeOpened(func(k *openedSample) bool { return now.Sub(k.at) >= openedFor }) {
+	due := s.takeOpened(func(k *openedSample) bool { return now.Sub(k.at) >= openedFor })
+	s.mu.Lock()
+	s.opened.chooseAnew(now)
+	s.mu.Unlock()
+	for _, k := range due {
 		if sum := Fingerprint(k.obj); sum != k.sum {
 			s.found(Finding{Key: k.key}, k.obj, sum)
 		} else if address := addressOf(k.obj); address != 0 {

@@ -2,6 +2,7 @@ package guard
 
 import (
 	"runtime"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -98,6 +99,33 @@ func TestOpenedObjectsAreSampledEvenly(t *testing.T) {
 		time.Sleep(openedFor)
 		if c.sampler.Visit(); len(found) != Kept {
 			t.Errorf("%d writes were found, want %d", len(found), Kept)
+		}
+	})
+}
+
+// TestOpenedToBeChanged: an object that is opened because it changes is a sample until it has changed. However many
+// there are, few are chosen, since each takes as long to look at as to open.
+func TestOpenedToBeChanged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var found []Finding
+		c := newCache(&found)
+		const changes, each = 100_000, 50 * time.Microsecond
+		chosen := 0
+		for i := range changes {
+			o := namedSettings(i)
+			key := object.KeyOf(o)
+			c.sampler.Opened(key, o)
+			if slices.ContainsFunc(c.sampler.opened.samples, func(k openedSample) bool { return k.key == key }) {
+				chosen++
+			}
+			c.sampler.Changing(key)
+			time.Sleep(each)
+			c.sampler.Visit()
+		}
+		// A choice from n has on average Kept × (1 + ln(n/Kept)) that are chosen at first.
+		seconds := (changes * each).Seconds()
+		if most := int(seconds * Kept * 12); chosen > most || chosen < int(seconds)*Kept {
+			t.Errorf("%d of %d were chosen, want %d to %d", chosen, changes, int(seconds)*Kept, most)
 		}
 	})
 }
