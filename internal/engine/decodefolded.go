@@ -31,7 +31,7 @@ func (p *part[T]) beforeFolded(held *store.Held[T]) (was before[T]) {
 // beforePatch prepares decoding a change of an object that is folded as a patch as another patch. It opens the object
 // if a handler uses objects. It returns false if another way is better.
 func (p *part[T]) beforePatch(key object.Key) (was before[T], ok bool) {
-	if !p.inf.memory.HasStableEncoding() || !p.inf.memory.Budget().IsMostlyUsed() {
+	if !p.inf.memory.PrefersPatches() {
 		return was, false
 	}
 	held, ok := p.inf.store.Snapshot().LikelyHeld(key)
@@ -60,6 +60,18 @@ func (p *part[T]) keepsEncoding(e *intake.Encoded[T], was *before[T]) bool {
 	memory := p.inf.memory
 	return e.Exact && memory.HasStableEncoding() &&
 		(memory.FoldsSoon(p.isListing(), p.inFlight.folds) || memory.FoldsAtOnce() && was.held.IsFolded())
+}
+
+// decodePatched decodes a new state of an object that is folded as a patch, and will be open, as if it were a patch of
+// the same template. That takes less time than opening the state before and comparing with it.
+func (p *part[T]) decodePatched(e *intake.Encoded[T], was *before[T]) (o T, err error) {
+	w := &p.inFlight
+	if w.data == nil {
+		w.data = getBuffer()
+	}
+	*w.data = codec.AppendReceived((*w.data)[:0], e.Data)
+	o, _, err = p.decodeNext(e, was, *w.data)
+	return o, err
 }
 
 // decodeEncoding decodes an object that is likely to be folded soon, and keeps what it was decoded from. An object that

@@ -66,13 +66,15 @@ type before[T object.Object] struct {
 	held store.Held[T]
 }
 
-// before looks up the state of an object in the store.
-func (p *part[T]) before(key object.Key) (was before[T]) {
+// before looks up the state of an object in the store. exact is Encoded.Exact of what arrives.
+func (p *part[T]) before(key object.Key, exact bool) (was before[T]) {
 	if p.isListing() {
 		return p.beforeList(key)
 	}
-	if was, ok := p.beforePatch(key); ok {
-		return was
+	if exact {
+		if was, ok := p.beforePatch(key); ok {
+			return was
+		}
 	}
 	held, ok := p.inf.store.Snapshot().Held(key)
 	if !ok {
@@ -105,7 +107,7 @@ func (p *part[T]) beforeList(key object.Key) (was before[T]) {
 
 // previous returns the object that the store holds, for sources that decode by themselves to compare with what comes.
 func (p *part[T]) previous(key object.Key) (T, bool) {
-	was := p.before(key)
+	was := p.before(key, true)
 	return was.object, !object.IsNil(was.object)
 }
 
@@ -136,7 +138,7 @@ func (p *part[T]) Begin() { p.inFlight.forgetStates() }
 func (p *part[T]) Decode(e *intake.Encoded[T]) (r intake.Received[T], err error) {
 	var was before[T]
 	if e.Reuse {
-		was = p.before(e.Key)
+		was = p.before(e.Key, e.Exact)
 	}
 	if !object.IsNil(was.object) {
 		switch uid := was.object.GetUID(); {
@@ -148,8 +150,12 @@ func (p *part[T]) Decode(e *intake.Encoded[T]) (r intake.Received[T], err error)
 	} else if p.isListing() && was.held.IsFolded() && e.Is(was.held.UID(), was.held.ResourceVersion()) {
 		return intake.Received[T]{Unchanged: true, State: p.inFlight.unchanged(&was.held)}, nil
 	}
-	if p.keepsEncoding(e, &was) {
+	switch {
+	case p.keepsEncoding(e, &was):
 		return p.decodeEncoding(e, &was)
+	case e.Exact && was.held.IsPatch() && !p.isListing():
+		r.Object, err = p.decodePatched(e, &was)
+		return r, err
 	}
 	r.Object, err = e.Decode(was.object, codec.Received(was.data))
 	return r, err

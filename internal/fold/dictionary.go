@@ -39,6 +39,9 @@ type Dictionary struct {
 type decoded struct {
 	object any
 	uses   atomic.Uint32
+	// seen is uses at the last of so many passes in a row that found it unused.
+	seen uint32
+	idle int
 }
 
 // templateStart marks a template. No dictionary is long enough to have an object there.
@@ -82,6 +85,21 @@ func (d *Dictionary) KeptDecoded() any {
 		return now.object
 	}
 	return nil
+}
+
+// PassDecoded counts a pass over the decoded templates, and returns how many in a row have found this one unused; 0 if
+// nothing is kept. One pass runs at a time.
+func (d *Dictionary) PassDecoded() int {
+	now := d.decoded.Load()
+	if now == nil {
+		return 0
+	}
+	if uses := now.uses.Load(); uses != now.seen {
+		now.seen, now.idle = uses, 0
+	} else {
+		now.idle++
+	}
+	return now.idle
 }
 
 // NoteMissed records that a template was needed but not decoded, and reports whether decoding it pays

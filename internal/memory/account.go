@@ -49,9 +49,8 @@ const (
 	ArrivalsShare = 8
 	// RecentShare: folded objects that are open because they were read may take 1/RecentShare of the budget.
 	RecentShare = 32
-	// Without a budget, decoded templates may take 1/templateShare of what folded objects take, and objects that are
-	// kept open for handlers unlimitedArrivals bytes.
-	templateShare, unlimitedArrivals = 8, 16 << 20
+	// unlimitedArrivals is how many bytes objects may take that are kept open for handlers without a budget.
+	unlimitedArrivals = 16 << 20
 	// packedShare is about how many times smaller packed objects are than open ones.
 	packedShare = 4
 )
@@ -269,6 +268,12 @@ func (b *Account[T]) HasStableEncoding() bool {
 
 // FoldsAtOnce reports whether a folded object that changes is folded again at once.
 func (b *Account[T]) FoldsAtOnce() bool { return Eager || b.limited }
+
+// PrefersPatches reports whether the next state of an object that is folded as a patch should be decoded as one: when it
+// will be folded again at once, or if decoding it is all that is to be done now.
+func (b *Account[T]) PrefersPatches() bool {
+	return b.HasStableEncoding() && (!b.limited || b.memory.IsMostlyUsed())
+}
 
 // FoldsSoon reports whether the next objects are likely to be folded soon: of a list, one that is folded as it streams,
 // or else of changes. For lists that starts earlier, because they may be large.

@@ -20,20 +20,26 @@ func (b *Account[T]) Measure() int64 {
 		return 0
 	}
 	open := float64(st.Open+st.Recent+b.owner.Guarded(st.Recent)+b.openForHandlers()) * b.MeanSize()
-	now := st.Bytes + st.TemplateBytes + int64(open) + int64(snap.Len())*PerObject + int64(st.IndexEntries)*PerEntry + b.Gathered.Load() + b.counts.Shared + int64(len(b.counts.Changed))*PerChanged
+	now := st.Bytes + st.TemplateBytes + int64(open) + b.Gathered.Load() + b.counts.Shared +
+		int64(snap.Len())*PerObject + int64(st.IndexEntries)*PerEntry + int64(len(b.counts.Changed))*PerChanged
 	used := b.memory.Change(now - b.used.Swap(now))
-	left := b.memory.Bytes() - b.memory.Slack() - (used - int64(open) - st.TemplateBytes) // for what need not be folded; with more, folding would never end
-	if !b.limited {
-		left = st.Bytes / templateShare
-	}
-	b.owner.Store().KeepTemplates(max(left-left/32, b.leastTemplates()))
+	b.owner.Store().KeepTemplates(b.mostTemplates(st, used-int64(open)-st.TemplateBytes))
 	return now
+}
+
+// mostTemplates returns what decoded templates may take if everything else that need not be open takes this much.
+func (b *Account[T]) mostTemplates(st store.FoldStats, rest int64) int64 {
+	if !b.limited { // those that are not used are dropped
+		return max(st.Bytes, b.leastTemplates())
+	}
+	left := b.memory.Bytes() - b.memory.Slack() - rest // with more, folding would never end
+	return max(left-left/32, b.leastTemplates())
 }
 
 // leastTemplates is what decoded templates may always take.
 func (b *Account[T]) leastTemplates() int64 {
 	if !b.limited {
-		return small / templateShare
+		return small / 8
 	}
 	return b.memory.Bytes() / RecentShare
 }
@@ -51,9 +57,12 @@ func (b *Account[T]) MeanSize() float64 { return math.Float64frombits(b.mean.Loa
 func (b *Account[T]) sample(snap *store.Snapshot[T], st store.FoldStats) (due bool) {
 	b.mu.Lock()
 	after := max(ResampleAfter, b.counts.Objects/ResampleShare)
-	due = st.Open > b.counts.Sampled+b.counts.Sampled/2 || b.counts.Changes > after || st.Opens > b.counts.Opens+uint64(after) || snap.Len() > b.counts.Objects+b.counts.Objects/2 || b.counts.Large > float64(max(minLarge, b.memory.Bytes()/largeShare))
+	n := &b.counts
+	due = st.Open > n.Sampled+n.Sampled/2 || snap.Len() > n.Objects+n.Objects/2 ||
+		n.Changes > after || st.Opens > n.Opens+uint64(after) ||
+		n.Large > float64(max(minLarge, b.memory.Bytes()/largeShare))
 	if due {
-		b.counts.Sampled, b.counts.Objects, b.counts.Opens, b.counts.Changes, b.counts.Large = st.Open, snap.Len(), st.Opens, 0, 0
+		n.Sampled, n.Objects, n.Opens, n.Changes, n.Large = st.Open, snap.Len(), st.Opens, 0, 0
 	}
 	b.mu.Unlock()
 	if !due {

@@ -147,7 +147,7 @@ func (b *Account[T]) pass(now time.Time) (more bool) {
 	b.owner.LookForWrites() // to what is dropped or folded below
 	snap := b.owner.Store().Snapshot()
 	st := snap.FoldStats()
-	b.sample(snap, st)
+	b.Measure()
 	c := b.costs(st)
 	d := now.Sub(b.rule.last)
 	if b.rule.last.IsZero() {
@@ -193,12 +193,15 @@ func (b *Account[T]) isHeld(now time.Time, st store.FoldStats) bool {
 // foldUnread folds what has been unread for long enough, if it is time to look.
 func (b *Account[T]) foldUnread(now time.Time, c costs) (more bool) {
 	after := b.decideToFold(c)
-	if r := &b.rule; now.Sub(r.swept) < after/passes {
+	if now.Sub(b.rule.swept) < after/passes {
 		return true
-	} else if r.swept = now; b.isSmall() {
-		return b.owner.Store().ForgetIdle(c.readPasses()) > 0
 	}
-	left := b.owner.Store().ForgetIdle(c.readPasses())
+	b.rule.swept = now
+	opened := c.readPasses()
+	left := b.owner.Store().ForgetIdle(opened) + b.owner.Store().ForgetIdleTemplates(opened)
+	if b.isSmall() {
+		return left > 0
+	}
 	waiting := b.foldIdle(passes)
 	if b.Repack(func() bool { return false }) {
 		return true

@@ -92,6 +92,16 @@ func (s *Store[T]) ForgetIdle(passes int) (left int) {
 	})
 }
 
+// ForgetIdleTemplates drops the decoded templates of which nothing was made in this many passes in a row, and returns
+// how many are left.
+func (s *Store[T]) ForgetIdleTemplates(passes int) (left int) {
+	now := s.Snapshot()
+	if now.folds == nil {
+		return 0
+	}
+	return now.folds.templates.forgetIdle(passes)
+}
+
 // Opening is a batch of folded objects that were opened, for Txn.Unfold.
 type Opening[T object.Object] struct {
 	// Next is the key to continue with; the zero key is the beginning.

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"runtime"
@@ -518,6 +519,58 @@ func TestTemplatesAreBounded(t *testing.T) {
 		}
 		kept.resize(-1)
 		kept.check(t, all)
+	})
+}
+
+// TestIdleTemplatesGo: decoded templates are kept, used, and passed over at random. Those go that as many passes in a
+// row found unused as a pass asks for, and no others.
+func TestIdleTemplatesGo(t *testing.T) {
+	testseed.Each(t, 3, func(t *testing.T, seed uint64) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		all := newTemplates(t, r, 40)
+		kept := templates{needed: needsAll, limit: math.MaxInt64}
+		used, idle := map[*fold.Dictionary]bool{}, map[*fold.Dictionary]int{}
+		for range 2000 {
+			d := all[r.IntN(len(all))]
+			switch n := r.IntN(30); {
+			case n == 0:
+				passes := 1 + r.IntN(4)
+				for d := range idle {
+					if idle[d]++; used[d] {
+						idle[d] = 0
+					}
+					if idle[d] >= passes {
+						delete(idle, d)
+					}
+				}
+				clear(used)
+				if left := kept.forgetIdle(passes); left != len(idle) {
+					t.Fatalf("%d templates are left, want %d", left, len(idle))
+				}
+				bytes := int64(0)
+				for d := range idle {
+					bytes += kept.bytesOf(d)
+				}
+				if kept.size() != bytes {
+					t.Fatalf("%d bytes are counted, %d are kept", kept.size(), bytes)
+				}
+			case n == 1:
+				kept.drop(d)
+				delete(idle, d)
+			case n < 5:
+				if _, ok := idle[d]; !ok {
+					idle[d] = 0
+				}
+				kept.keep(d, "object")
+				fallthrough
+			default:
+				_, ok := idle[d]
+				if object, _ := d.UseDecoded(); (object != nil) != ok {
+					t.Fatalf("a template is kept: %t, want %t", object != nil, ok)
+				}
+				used[d] = true
+			}
+		}
 	})
 }
 

@@ -94,6 +94,24 @@ func (t *templates) evict() {
 	}
 }
 
+// forgetIdle drops those that this many passes in a row have found unused, and returns how many are left.
+func (t *templates) forgetIdle(passes int) (left int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.kept = slices.DeleteFunc(t.kept, func(template *fold.Dictionary) bool {
+		if template.PassDecoded() < passes {
+			return false
+		}
+		template.KeepDecoded(nil)
+		t.bytes -= t.bytesOf(template)
+		return true
+	})
+	if len(t.kept) < cap(t.kept)/4 {
+		t.kept = slices.Clone(t.kept)
+	}
+	return len(t.kept)
+}
+
 func (t *templates) size() int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
