@@ -39,6 +39,9 @@ func (i informerInternals[T]) Server() *url.URL { return i.server }
 // restore of the server.
 func (i informerInternals[T]) Rewrites() uint64 { return i.inf.Snapshot().snap.Rewrites() }
 
+// Keys iterates over the keys of the objects in the newest snapshot.
+func (i informerInternals[T]) Keys() iter.Seq[object.Key] { return i.inf.Snapshot().Keys() }
+
 // Held iterates over the objects of a namespace in the newest snapshot; All is every namespace.
 func (i informerInternals[T]) Held(namespace string) iter.Seq[metav1.Object] {
 	return func(yield func(metav1.Object) bool) {

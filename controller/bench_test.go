@@ -17,7 +17,7 @@ func BenchmarkDelta(b *testing.B) {
 	d := object.Delta[*corev1.Pod]{Type: object.Updated, Key: key("a"), Old: pod("a", "web"), Object: pod("a", "web")}
 	b.ReportAllocs()
 	for b.Loop() {
-		w.handle(c, d)
+		w.handle(c, d, nil)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidings/tidings/object"
@@ -47,6 +48,10 @@ type Options struct {
 	MaxGateWait time.Duration
 	// RateLimiter decides when a failed key is retried. Nil means workqueue.DefaultRateLimiter.
 	RateLimiter workqueue.RateLimiter[object.Key]
+	// ShardBy returns what a key is sharded by, if replicas share the keys (see Manager): keys with the same text are
+	// reconciled by the same replica. Nil means the namespace, or the name of a key that has none. It must always return
+	// the same for a key, in every replica, so it cannot depend on the object. If it panics, the namespace counts.
+	ShardBy func(key object.Key) string
 	// Logger receives errors and warnings. Nil means slog.Default().
 	Logger *slog.Logger
 }
@@ -81,6 +86,8 @@ type Controller struct {
 	queue     *workqueue.Queue[object.Key]
 	gate      *gate[object.Key]
 	counters  counters
+	// sharding is set before Run if replicas share the keys.
+	sharding atomic.Pointer[sharding]
 	// unmapped has a buffer for one signal: a mapper has panicked, so there is something to retry.
 	unmapped chan struct{}
 
@@ -130,12 +137,16 @@ func New(name string, reconcile Reconciler, o Options) *Controller {
 func (c *Controller) Name() string { return c.name }
 
 // Enqueue triggers a reconcile of the key for reasons that no cache shows. It never blocks. It may be called before
-// Run; after Run has ended it does nothing.
+// Run; after Run has ended it does nothing. If replicas share the keys, it has to be called in the one that owns this key:
+// others reconcile it only if they become the owner within five minutes.
 func (c *Controller) Enqueue(key object.Key) {
-	c.queue.Add(key)
+	c.enqueue(key, workqueue.Normal)
 }
 
 func (c *Controller) enqueue(key object.Key, p workqueue.Priority) {
+	if s := c.sharding.Load(); s != nil && !s.wants(key, p) {
+		return
+	}
 	c.queue.AddWith(key, workqueue.AddOptions{Priority: p})
 }
 
@@ -211,6 +222,9 @@ func (c *Controller) run(ctx context.Context) error {
 		c.log.Debug("caches are in sync, starting workers", "workers", c.options.Workers)
 		running.Go(func() { c.gate.run(ctx) })
 		c.keepRunning(ctx, &running, c.retryMappings)
+		if s := c.sharding.Load(); s != nil {
+			c.keepRunning(ctx, &running, s.follow)
+		}
 		for range c.options.Workers {
 			c.keepRunning(ctx, &running, c.work)
 		}
@@ -237,6 +251,11 @@ func (c *Controller) keepRunning(ctx context.Context, running *sync.WaitGroup, f
 // subscribe adds the handlers. unsubscribe, which is not nil even on error, removes them.
 func (c *Controller) subscribe() (unsubscribe func(), err error) {
 	var removes []func()
+	var initial enqueueFunc
+	if s := c.sharding.Load(); s != nil {
+		initial = func(object.Key, workqueue.Priority) {} // nothing is owned yet
+		removes = append(removes, s.replays.removeAll)
+	}
 	unsubscribe = func() {
 		var removing sync.WaitGroup
 		for _, remove := range removes {
@@ -245,7 +264,7 @@ func (c *Controller) subscribe() (unsubscribe func(), err error) {
 		removing.Wait()
 	}
 	for _, s := range c.sourceList() {
-		remove, err := s.subscribe(c)
+		remove, err := s.subscribe(c, initial)
 		if err != nil {
 			return unsubscribe, err
 		}

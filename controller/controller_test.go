@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -334,7 +335,7 @@ func TestDefaults(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 	given := Options{Workers: 2, Timeout: -1, SyncTimeout: 3, StopTimeout: 4, MaxGateWait: -5, Logger: slog.New(slog.DiscardHandler)}
-	if given.withDefaults() != given {
+	if !reflect.DeepEqual(given.withDefaults(), given) {
 		t.Errorf("%+v became %+v", given, given.withDefaults())
 	}
 }

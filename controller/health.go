@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/tidings/tidings/shards"
 )
 
 const (
@@ -17,10 +19,13 @@ const (
 
 // Readyz returns nil, or what keeps the controller from seeing all changes: which of its caches are
 // not in sync or are stale, and why; which mappers have been running for a minute, as observed by
-// calls of Readyz and Healthz; and for which objects a mapper panics.
+// calls of Readyz and Healthz; for which objects a mapper panics; and whether Options.ShardBy has failed.
 func (c *Controller) Readyz() error {
 	var errs []error
 	for _, s := range c.sourceList() {
+		errs = append(errs, s.ready())
+	}
+	if s := c.sharding.Load(); s != nil {
 		errs = append(errs, s.ready())
 	}
 	return c.wrap(errs)
@@ -71,9 +76,13 @@ func (m *Manager) Healthz() error {
 }
 
 // Readyz returns nil, or what keeps controllers from seeing all changes; see Controller.Readyz. A manager that
-// is waiting to be elected is ready if its caches are.
+// is waiting to be elected is ready if its caches are. If replicas share the keys, it also reports what
+// shards.Replica.Ready does.
 func (m *Manager) Readyz() error {
 	var errs []error
+	if replica, ok := m.elector.(*shards.Replica); ok {
+		errs = append(errs, replica.Ready())
+	}
 	for _, c := range m.list() {
 		errs = append(errs, c.Readyz())
 	}

@@ -1,10 +1,15 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
+
+	"github.com/tidings/tidings/shards"
 )
 
 // Elector elects one of several processes as the leader. LeaseElector implements it.
@@ -31,7 +36,8 @@ type Manager struct {
 }
 
 // NewManager returns a manager without controllers. With an elector, controllers run only while
-// this process is the leader; nil means that they always run.
+// this process is the leader; nil means that they always run. With a *shards.Replica, they run in all replicas, and each
+// key is reconciled by one of these.
 func NewManager(elector Elector) *Manager {
 	return &Manager{elector: elector}
 }
@@ -108,10 +114,26 @@ func (m *Manager) start() error {
 	}
 	m.started = true
 	errs := m.setupErrs
+	m.share()
 	for _, c := range m.controllers {
 		errs = append(errs, c.freeze())
 	}
 	return errors.Join(errs...)
+}
+
+// share makes the controllers share their keys with other replicas, if the elector is for that.
+func (m *Manager) share() {
+	replica, ok := m.elector.(*shards.Replica)
+	if !ok {
+		return
+	}
+	var names []string
+	for _, c := range m.controllers {
+		names = append(names, c.name)
+		c.sharding.Store(newSharding(c, replica))
+	}
+	slices.Sort(names)
+	replica.For = cmp.Or(replica.For, strings.Join(names, ","))
 }
 
 func (m *Manager) runAll(ctx context.Context) error {

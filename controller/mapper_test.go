@@ -92,7 +92,7 @@ func TestPredicates(t *testing.T) {
 		{true, pod("a", ""), 1}, {true, nil, 1}, {false, pod("b", ""), 1}, {true, pod("c", ""), 2},
 	} {
 		matters = test.matters
-		w.handle(c, object.Delta[*corev1.Pod]{Type: object.Added, Object: test.obj})
+		w.handle(c, object.Delta[*corev1.Pod]{Type: object.Added, Object: test.obj}, nil)
 		if got := c.Stats().Queue.Depth; got != test.want {
 			t.Errorf("%+v: %d keys wait", test, got)
 		}
@@ -122,7 +122,7 @@ func TestManyKeysOfOneChange(t *testing.T) {
 			enqueue(key(strconv.Itoa(i % 2000)))
 		}
 	})
-	w.handle(c, object.Delta[*corev1.Pod]{Type: object.Updated, Old: pod("a", ""), Object: pod("a", "")})
+	w.handle(c, object.Delta[*corev1.Pod]{Type: object.Updated, Old: pod("a", ""), Object: pod("a", "")}, nil)
 	if st := c.Stats().Queue; st.Depth != 2000 || st.Adds != 2000 {
 		t.Errorf("%+v", st)
 	}

@@ -78,11 +78,27 @@ func (c *Controller) work(ctx context.Context) {
 	}
 }
 
+// mayProcess returns the context for a reconcile of the key, and what to call after it. It returns false if another replica
+// reconciles the key.
+func (c *Controller) mayProcess(ctx context.Context, key object.Key) (work context.Context, end func(), ok bool) {
+	if s := c.sharding.Load(); s != nil {
+		return s.begin(ctx, key)
+	}
+	return ctx, func() {}, true
+}
+
 // errGoexit is the error of a reconcile that ended its goroutine, as testing.T.Fatal does.
 var errGoexit error = &PanicError{Value: "runtime.Goexit was called"}
 
-// process reconciles the key and handles the outcome.
+// process reconciles the key and handles the outcome, unless another replica does.
 func (c *Controller) process(ctx context.Context, key object.Key) {
+	ctx, end, ok := c.mayProcess(ctx, key)
+	if !ok {
+		c.queue.Forget(key)
+		c.queue.Done(key)
+		return
+	}
+	defer end()
 	start := c.begin(key)
 	result, err := Result{}, errGoexit
 	defer func() { c.finish(ctx, key, result, err, time.Since(start)) }()

@@ -63,6 +63,8 @@ type Stats struct {
 	GateLookups uint64
 	// GateWaiting is the number of keys that are waiting for that now.
 	GateWaiting int
+	// ShardByProblems counts the panics of Options.ShardBy, and the keys for which it has changed its mind.
+	ShardByProblems uint64
 }
 
 // Outcomes returns the number of reconciles by outcome.
@@ -104,6 +106,9 @@ func (c *Controller) Stats() Stats {
 		GateWaiting:     c.gate.waiting(),
 	}
 	s.Reconciles = c.counters.outcomes[Succeeded].Load() + s.Requeues + s.Errors + s.TerminalErrors + s.Panics
+	if sharding := c.sharding.Load(); sharding != nil {
+		s.ShardByProblems = sharding.problems.Load()
+	}
 	for _, source := range c.sourceList() {
 		s.UnmappedObjects += source.unmappedObjects()
 	}

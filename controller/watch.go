@@ -58,8 +58,11 @@ func Use[T object.Object](c *Controller, cache Cache[T]) error {
 
 // source is a watch[T] of any T.
 type source interface {
-	// subscribe starts passing changes on to the controller. remove stops that, and waits for a running call.
-	subscribe(c *Controller) (remove func(), err error)
+	// subscribe starts passing changes on to the controller, and the keys of the initial list to initial; nil: to the
+	// controller as well. remove stops that, and waits for a running call.
+	subscribe(c *Controller, initial enqueueFunc) (remove func(), err error)
+	// replay enqueues the keys of all objects with enqueue. If it goes on after it has returned, remove is not nil.
+	replay(c *Controller, enqueue enqueueFunc) (remove func(), err error)
 	waitForSync(ctx context.Context) error
 	// retryDue calls the mapper again for the states for which it panicked and that are due. It returns
 	// when the next one is due, or the zero time.
@@ -101,31 +104,40 @@ func newWatch[T object.Object](cache Cache[T], mapper Mapper[T], predicates ...P
 	return w
 }
 
-func (w *watch[T]) subscribe(c *Controller) (func(), error) {
-	remove, err := w.addHandler(c)
+func (w *watch[T]) subscribe(c *Controller, initial enqueueFunc) (func(), error) {
+	remove, err := w.addHandler(c, initial)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", w.cache.Name(), err)
 	}
 	return remove, nil
 }
 
-func (w *watch[T]) addHandler(c *Controller) (remove func(), err error) {
+func (w *watch[T]) addHandler(c *Controller, initial enqueueFunc) (remove func(), err error) {
 	if w.mapper == nil {
-		return w.cache.HandleKeys(c.name, func(key object.Key, t object.DeltaType, initial bool) { w.handleKey(c, key, t, initial) })
+		return w.cache.HandleKeys(c.name, func(key object.Key, t object.DeltaType, isInitial bool) {
+			w.handleKey(c, key, t, isInitial, initial)
+		})
 	}
-	return w.cache.HandleDeltas(c.name, func(d object.Delta[T]) { w.handle(c, d) })
+	return w.cache.HandleDeltas(c.name, func(d object.Delta[T]) { w.handle(c, d, initial) })
 }
 
-func (w *watch[T]) handleKey(c *Controller, key object.Key, t object.DeltaType, initial bool) {
+// enqueueFunc enqueues a key.
+type enqueueFunc func(object.Key, workqueue.Priority)
+
+func (w *watch[T]) handleKey(c *Controller, key object.Key, t object.DeltaType, isInitial bool, initial enqueueFunc) {
 	c.gate.cacheChanged()
-	if w.ownKeys {
-		c.enqueue(key, priorityOf(t, initial))
+	switch {
+	case !w.ownKeys:
+	case isInitial && initial != nil:
+		initial(key, priorityOf(t, isInitial))
+	default:
+		c.enqueue(key, priorityOf(t, isInitial))
 	}
 }
 
 // handle handles a change: it enqueues the keys that the states before and after it map to, and those of earlier states
 // for which the mapper has panicked.
-func (w *watch[T]) handle(c *Controller, d object.Delta[T]) {
+func (w *watch[T]) handle(c *Controller, d object.Delta[T], initial enqueueFunc) {
 	c.gate.cacheChanged()
 	if isZero(d.Object) {
 		return
@@ -139,11 +151,14 @@ func (w *watch[T]) handle(c *Controller, d object.Delta[T]) {
 	if w.acceptedByAll(c, d) {
 		w.addStates(d)
 	}
+	if !d.Initial || len(f.states) > 0 {
+		initial = nil
+	}
 	priority := workqueue.Normal
 	if len(f.states) == 0 {
 		priority = priorityOf(d.Type, d.Initial)
 	}
-	if f.states, f.err = w.mapStates(c, d.Key, w.states, priority); len(f.states) > 0 {
+	if f.states, f.err = w.mapStates(c, d.Key, w.states, priority, initial); len(f.states) > 0 {
 		w.remember(c, d.Key, f)
 	}
 	clear(w.states)
@@ -180,12 +195,14 @@ func (w *watch[T]) accepts(c *Controller, p Predicate[T], d object.Delta[T]) (ma
 	return p(d)
 }
 
-// mapStates enqueues the keys that the states map to. It returns the states for which the mapper panicked, and the last
+// mapStates enqueues the keys that the states map to, with enqueue unless that is nil. It returns the states for which the mapper panicked, and the last
 // panic.
 //
 // The keys are collected before any of them is enqueued: otherwise a key that both states of an object map to could
 // be handed out between its two adds, and be reconciled twice.
-func (w *watch[T]) mapStates(c *Controller, key object.Key, states []T, p workqueue.Priority) (failed []T, err *PanicError) {
+func (w *watch[T]) mapStates(
+	c *Controller, key object.Key, states []T, p workqueue.Priority, enqueue enqueueFunc,
+) (failed []T, err *PanicError) {
 	w.keys = w.keys[:0]
 	for _, state := range states {
 		if panicked := w.mapState(state); panicked != nil {
@@ -198,7 +215,11 @@ func (w *watch[T]) mapStates(c *Controller, key object.Key, states []T, p workqu
 		w.keys = slices.Compact(w.keys)
 	}
 	for _, key := range w.keys {
-		c.enqueue(key, p)
+		if enqueue != nil {
+			enqueue(key, p)
+		} else {
+			c.enqueue(key, p)
+		}
 	}
 	if cap(w.keys) > maxKeptKeys {
 		w.keys = nil
@@ -248,7 +269,7 @@ func (w *watch[T]) retry(c *Controller, key object.Key) {
 	w.calls.begin(key)
 	defer w.calls.end()
 	f := w.unmapped.take(key)
-	f.states, f.err = w.mapStates(c, key, f.states, workqueue.Normal)
+	f.states, f.err = w.mapStates(c, key, f.states, workqueue.Normal, nil)
 	f.failures++
 	f.due = time.Now().Add(retryDelay(f.failures))
 	if f.failures >= maxAttempts {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidings/tidings"
 	"github.com/tidings/tidings/controller"
+	"github.com/tidings/tidings/shards"
 	"github.com/tidings/tidings/workqueue"
 )
 
@@ -22,6 +23,8 @@ type Sources struct {
 	Controllers func() []controller.Stats
 	// Elections returns the stats of LeaseElectors.
 	Elections func() []controller.LeaseStats
+	// Shards returns the stats of replicas that share shards.
+	Shards func() []shards.Stats
 }
 
 // Collector is a prometheus.Collector. Its methods may be called from any goroutine. Registries
@@ -60,6 +63,12 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 		elections := labelSets{}
 		for _, st := range c.sources.Elections() {
 			leading.send(out, boolValue(st.Leading), elections.distinct(st.Name)...)
+		}
+	}
+	if c.sources.Shards != nil {
+		groups := labelSets{}
+		for _, st := range c.sources.Shards() {
+			collectShards(out, st, groups.distinct(st.Name)[0])
 		}
 	}
 }
@@ -130,6 +139,29 @@ var (
 
 	leading = gauge("leader_election_master_status", "1 while this process holds the lease.", "name")
 )
+
+// Metrics of shards.
+var (
+	shardsHeld     = gauge("tidings_shards_held", "Shards that this replica works on.", "name")
+	shardsDraining = gauge("tidings_shards_draining", "Shards that this replica is about to give away.", "name")
+	shardsUnowned  = gauge("tidings_shards_unowned", "Shards that no replica works on.", "name")
+	longestUnowned = gauge("tidings_shards_longest_unowned_seconds", "Longest time that a shard was without an owner.", "name")
+	shardReplicas  = gauge("tidings_shards_replicas", "Replicas that share the shards.", "name")
+	shardsGained   = counter("tidings_shards_gained_total", "Shards that this replica has taken up.", "name")
+	shardsGiven    = counter("tidings_shards_given_total", "Shards that this replica has given away.", "name")
+	shardLosses    = counter("tidings_shards_losses_total", "Times that this replica lost all shards, as its Lease was not renewed.", "name")
+)
+
+func collectShards(out chan<- prometheus.Metric, st shards.Stats, name string) {
+	shardsHeld.send(out, float64(st.Held), name)
+	shardsDraining.send(out, float64(st.Draining), name)
+	shardsUnowned.send(out, float64(st.Unowned), name)
+	longestUnowned.send(out, st.LongestUnowned.Seconds(), name)
+	shardReplicas.send(out, float64(st.Members), name)
+	shardsGained.send(out, float64(st.Gained), name)
+	shardsGiven.send(out, float64(st.Given), name)
+	shardLosses.send(out, float64(st.Losses), name)
+}
 
 func collectController(out chan<- prometheus.Metric, st controller.Stats, name string) {
 	for outcome, n := range st.Outcomes() {

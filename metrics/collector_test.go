@@ -13,6 +13,7 @@ import (
 	"github.com/tidings/tidings/controller"
 	"github.com/tidings/tidings/metrics"
 	"github.com/tidings/tidings/reflector"
+	"github.com/tidings/tidings/shards"
 	"github.com/tidings/tidings/workqueue"
 )
 
@@ -43,6 +44,9 @@ func sources() metrics.Sources {
 			return []controller.Stats{{Name: "replicaset", Workers: 5, Reconciles: 7, Errors: 2, Queue: workqueue.Stats{Depth: 3, Adds: 11, QueueDuration: waited}}}
 		},
 		Elections: func() []controller.LeaseStats { return []controller.LeaseStats{{Name: "manager", Leading: true}} },
+		Shards: func() []shards.Stats {
+			return []shards.Stats{{Name: "printer", Held: 7, Members: 3, Gained: 9, Given: 2, LongestUnowned: 1500 * time.Millisecond}}
+		},
 	}
 }
 
@@ -104,6 +108,15 @@ tidings_reconcile_total{controller="replicaset",outcome="panic"} 0
 tidings_reconcile_total{controller="replicaset",outcome="requeue_after"} 0
 tidings_reconcile_total{controller="replicaset",outcome="success"} 5
 tidings_reconcile_total{controller="replicaset",outcome="terminal_error"} 0
+# HELP tidings_shards_gained_total Shards that this replica has taken up.
+# TYPE tidings_shards_gained_total counter
+tidings_shards_gained_total{name="printer"} 9
+# HELP tidings_shards_held Shards that this replica works on.
+# TYPE tidings_shards_held gauge
+tidings_shards_held{name="printer"} 7
+# HELP tidings_shards_longest_unowned_seconds Longest time that a shard was without an owner.
+# TYPE tidings_shards_longest_unowned_seconds gauge
+tidings_shards_longest_unowned_seconds{name="printer"} 1.5
 # HELP workqueue_depth Number of waiting items.
 # TYPE workqueue_depth gauge
 workqueue_depth{name="mine"} 4

@@ -21,6 +21,7 @@ import (
 //	-kubeconfig FILE       see LoadConfig
 //	-address ADDRESS       where metrics and health checks are served; ":8080" if not set, "" for nowhere
 //	-lease-namespace NAME  the lease's namespace; the pod's own, or "default", if not set; "" for no leader election
+//	-shards N              all replicas work, each on its part of N; see Options.Shards; 0, if not set, for one leader
 //
 // Programs with flags of their own use New and Run.
 func Main(name string, setup func(*Operator) error) {
@@ -38,6 +39,7 @@ func runProgram(ctx context.Context, name string, args []string, setup func(*Ope
 	kubeconfig := flags.String("kubeconfig", "", "kubeconfig `file`; without one $KUBECONFIG, ~/.kube/config, or the pod's own credentials")
 	address := flags.String("address", ":8080", "`address` of metrics and health checks; empty means none")
 	namespace := flags.String("lease-namespace", podNamespace(), "`namespace` of the lease; empty means no leader election")
+	parts := flags.Int("shards", 0, "`number` of parts of the work that replicas share; 0 means that one replica works")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -45,7 +47,7 @@ func runProgram(ctx context.Context, name string, args []string, setup func(*Ope
 	if err != nil {
 		return err
 	}
-	o := Options{Address: *address}
+	o := Options{Address: *address, Shards: *parts}
 	if *namespace != "" {
 		o.Lease = tidings.Key{Namespace: *namespace, Name: name}
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/tidings/tidings"
 	"github.com/tidings/tidings/controller"
 	"github.com/tidings/tidings/metrics"
+	"github.com/tidings/tidings/shards"
 )
 
 // Options configures an Operator. The zero value runs without election and serves nothing.
@@ -34,6 +35,10 @@ type Options struct {
 	Informers tidings.Options
 	// Lease is the lease for which replicas compete. Without a name there is no election.
 	Lease tidings.Key
+	// Shards is the number of parts into which the keys of the controllers are divided, if all replicas are to work, each
+	// on its own: some ten times as many as replicas. Zero means that one replica works. Lease then names the Lease with
+	// the table of owners; see package shards.
+	Shards int
 	// Address is where /metrics, /healthz and /readyz are served, such as ":8080"; empty means nowhere.
 	Address string
 }
@@ -71,19 +76,34 @@ func New(config *rest.Config, o Options) (*Operator, error) {
 		return nil, err
 	}
 	sources := metrics.Sources{Informers: op.Factory.Status}
-	op.Manager = controller.NewManager(nil)
-	if o.Lease.Name != "" {
-		elector, err := controller.NewLeaseElector(config, o.Lease.Namespace, o.Lease.Name)
-		if err != nil {
-			return nil, err
-		}
-		op.Manager = controller.NewManager(elector)
-		sources.Elections = func() []controller.LeaseStats { return []controller.LeaseStats{elector.Stats()} }
+	if op.Manager, err = newManager(config, o, &sources); err != nil {
+		return nil, err
 	}
 	sources.Controllers = op.Manager.Stats
 	process := collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})
 	op.Registry.MustRegister(metrics.NewCollector(sources), collectors.NewGoCollector(), process)
 	return op, nil
+}
+
+// newManager returns a manager with what decides which replica works, and adds its metrics to the sources.
+func newManager(config *rest.Config, o Options, sources *metrics.Sources) (*controller.Manager, error) {
+	switch {
+	case o.Shards != 0:
+		replica, err := shards.New(config, o.Lease.Namespace, o.Lease.Name, o.Shards)
+		if err != nil {
+			return nil, err
+		}
+		sources.Shards = func() []shards.Stats { return []shards.Stats{replica.Stats()} }
+		return controller.NewManager(replica), nil
+	case o.Lease.Name != "":
+		elector, err := controller.NewLeaseElector(config, o.Lease.Namespace, o.Lease.Name)
+		if err != nil {
+			return nil, err
+		}
+		sources.Elections = func() []controller.LeaseStats { return []controller.LeaseStats{elector.Stats()} }
+		return controller.NewManager(elector), nil
+	}
+	return controller.NewManager(nil), nil
 }
 
 // Handler serves /metrics, /healthz and /readyz, as Run does at Options.Address.

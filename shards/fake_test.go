@@ -116,14 +116,15 @@ func (a *leaseAPI) restore(leases map[string]*coordinationv1.Lease, version int)
 // leaseClient is the client of one process.
 type leaseClient struct {
 	api *leaseAPI
-	// delay is how long a request or an answer takes; fails decides whether one gets lost, and again whether a request
-	// arrives a second time, later. Nil means no time and never.
-	delay        func() time.Duration
-	fails, again func() bool
-	awake        func()
-	skew         time.Duration // of the process's clock
-	cut          func() bool   // the process cannot reach the server
-	forbidden    string        // a verb
+	// delay is how long a request or an answer takes; fails decides whether one gets lost, again whether a request arrives
+	// a second time, later, and late whether one that got lost arrives after the caller has given up. Nil means no time
+	// and never.
+	delay              func() time.Duration
+	fails, again, late func() bool
+	awake              func()
+	skew               time.Duration // of the process's clock
+	cut                func() bool   // the process cannot reach the server
+	forbidden          string        // a verb
 }
 
 // leg is one direction of a call.
@@ -161,6 +162,9 @@ func (c *leaseClient) call(ctx context.Context, verb string, do func(a *leaseAPI
 		time.AfterFunc(3*c.delay(), func() { _ = apply() })
 	}
 	if err := c.leg(ctx); err != nil {
+		if c.late != nil && c.late() {
+			time.AfterFunc(c.delay()*10, func() { _ = apply() })
+		}
 		return err
 	}
 	err := apply()

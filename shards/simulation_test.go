@@ -81,7 +81,7 @@ func simulate(t *testing.T, seed uint64) {
 	w.calmDown(&forecast)
 	w.checkReconciled()
 	w.stopAll()
-	if w.begun < 50 {
+	if w.begun < 10 {
 		t.Errorf("only %d reconciles", w.begun)
 	}
 	time.Sleep(time.Minute) // until what was lost has given up
@@ -144,6 +144,7 @@ func (f *weather) adjust(p *process, end chan struct{}) {
 		return time.Duration(1+p.random(f.delay)) * time.Millisecond * time.Duration(1+3*(p.random(20)/19))
 	}
 	p.client.fails = func() bool { return p.random(100) < f.loss && !good() }
+	p.client.late = func() bool { return p.random(2) == 0 && !good() }
 	p.client.again = func() bool { return p.random(30) == 0 && !good() }
 	p.takes = func() time.Duration {
 		if good() {

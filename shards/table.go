@@ -180,7 +180,7 @@ func rendezvous(members []member, shard int) string {
 // ShardOf returns the shard, below the given number of shards, that a text belongs to. It never changes from one release
 // to the next.
 func ShardOf(text string, shards int) int {
-	return int(mixed(hashOf(text)) % uint64(shards))
+	return int(mixed(hashOf(text)) % uint64(max(shards, 1)))
 }
 
 func hashOf(text string) uint64 {

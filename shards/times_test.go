@@ -46,7 +46,13 @@ func TestTimes(t *testing.T) {
 			t.Errorf("%.1f writes per second while nothing happens", rate)
 		}
 		check("one is killed", 16*time.Second, func() { w.processes()[3].die() })
-		check("one is added", time.Second, func() { w.start() })
+		check("one is added", time.Second, func() {
+			added := w.start()
+			time.Sleep(time.Second)
+			if st := added.replica.Stats(); st.Held == 0 || st.Unowned > 0 {
+				t.Errorf("a second after its start a replica has %+v", st)
+			}
+		})
 		check("one is stopped", time.Second, func() { w.processes()[2].stop() })
 		check("all are replaced", time.Second, func() {
 			for _, p := range w.processes() {
