@@ -237,7 +237,8 @@ func TestUnmappedStatesAreBounded(t *testing.T) {
 		for i := range maxUnmapped + 10 {
 			p := pod(strconv.Itoa(i), "")
 			p.ResourceVersion = "1"
-			m.c.sources[0].(*watch[*corev1.Pod]).handle(m.c, object.Delta[*corev1.Pod]{Key: object.KeyOf(p), Object: p, Type: object.Added}, nil)
+			added := object.Delta[*corev1.Pod]{Key: object.KeyOf(p), Object: p, Type: object.Added}
+			m.c.sources[0].(*watch[*corev1.Pod]).handle(m.c, added, nil)
 		}
 		if st := m.c.Stats(); st.UnmappedObjects != maxUnmapped || st.MappingsDropped != 10-maxStates+11 {
 			t.Errorf("%+v", st)

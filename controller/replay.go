@@ -41,7 +41,8 @@ func (w *watch[T]) replay(c *Controller, enqueue enqueueFunc) (remove func(), er
 	default:
 		for held := range of.Held("") {
 			if obj, ok := held.(T); ok {
-				w.handle(c, object.Delta[T]{Type: object.Added, Key: object.KeyOf(obj), Object: obj, Initial: true}, enqueue)
+				d := object.Delta[T]{Type: object.Added, Key: object.KeyOf(obj), Object: obj, Initial: true}
+				w.handle(c, d, enqueue)
 			}
 		}
 	}

@@ -73,7 +73,7 @@ func (s *sharding) shardOf(key object.Key) int {
 	}
 	s.mu.Unlock()
 	if known && before != shard {
-		s.report(fmt.Errorf("ShardBy does not always return the same for %s: two replicas may reconcile it at once", key), nil)
+		s.report(fmt.Errorf("ShardBy does not always return the same for %s: two replicas may reconcile it", key), nil)
 	}
 	return shard
 }

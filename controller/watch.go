@@ -195,8 +195,8 @@ func (w *watch[T]) accepts(c *Controller, p Predicate[T], d object.Delta[T]) (ma
 	return p(d)
 }
 
-// mapStates enqueues the keys that the states map to, with enqueue unless that is nil. It returns the states for which the mapper panicked, and the last
-// panic.
+// mapStates enqueues the keys that the states map to, with enqueue unless that is nil. It returns the states for which the
+// mapper panicked, and the last panic.
 //
 // The keys are collected before any of them is enqueued: otherwise a key that both states of an object map to could
 // be handed out between its two adds, and be reconciled twice.

@@ -145,11 +145,11 @@ var (
 	shardsHeld     = gauge("tidings_shards_held", "Shards that this replica works on.", "name")
 	shardsDraining = gauge("tidings_shards_draining", "Shards that this replica is about to give away.", "name")
 	shardsUnowned  = gauge("tidings_shards_unowned", "Shards that no replica works on.", "name")
-	longestUnowned = gauge("tidings_shards_longest_unowned_seconds", "Longest time that a shard was without an owner.", "name")
+	longestUnowned = gauge("tidings_shards_longest_unowned_seconds", "Longest time that a shard had no owner.", "name")
 	shardReplicas  = gauge("tidings_shards_replicas", "Replicas that share the shards.", "name")
 	shardsGained   = counter("tidings_shards_gained_total", "Shards that this replica has taken up.", "name")
 	shardsGiven    = counter("tidings_shards_given_total", "Shards that this replica has given away.", "name")
-	shardLosses    = counter("tidings_shards_losses_total", "Times that this replica lost all shards, as its Lease was not renewed.", "name")
+	shardLosses    = counter("tidings_shards_losses_total", "Times that this replica lost all its shards.", "name")
 )
 
 func collectShards(out chan<- prometheus.Metric, st shards.Stats, name string) {

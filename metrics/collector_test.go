@@ -45,7 +45,7 @@ func sources() metrics.Sources {
 		},
 		Elections: func() []controller.LeaseStats { return []controller.LeaseStats{{Name: "manager", Leading: true}} },
 		Shards: func() []shards.Stats {
-			return []shards.Stats{{Name: "printer", Held: 7, Members: 3, Gained: 9, Given: 2, LongestUnowned: 1500 * time.Millisecond}}
+			return []shards.Stats{{Name: "printer", Held: 7, Gained: 9, LongestUnowned: 1500 * time.Millisecond}}
 		},
 	}
 }
@@ -114,7 +114,7 @@ tidings_shards_gained_total{name="printer"} 9
 # HELP tidings_shards_held Shards that this replica works on.
 # TYPE tidings_shards_held gauge
 tidings_shards_held{name="printer"} 7
-# HELP tidings_shards_longest_unowned_seconds Longest time that a shard was without an owner.
+# HELP tidings_shards_longest_unowned_seconds Longest time that a shard had no owner.
 # TYPE tidings_shards_longest_unowned_seconds gauge
 tidings_shards_longest_unowned_seconds{name="printer"} 1.5
 # HELP workqueue_depth Number of waiting items.

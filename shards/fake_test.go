@@ -146,51 +146,52 @@ func (c *leaseClient) leg(ctx context.Context) error {
 }
 
 // call makes a call. Its answer may get lost after it took effect, and it may take effect after the caller has given up.
-func (c *leaseClient) call(ctx context.Context, verb string, do func(a *leaseAPI) error) error {
+func (c *leaseClient) call(
+	ctx context.Context, verb string, do func(a *leaseAPI) (*coordinationv1.Lease, error),
+) (*coordinationv1.Lease, error) {
 	if c.forbidden == verb {
-		return apierrors.NewForbidden(leaseResource, "", errors.New("not allowed to "+verb))
+		return nil, apierrors.NewForbidden(leaseResource, "", errors.New("not allowed to "+verb))
 	}
-	apply := func() error {
+	apply := func() (*coordinationv1.Lease, error) {
 		c.api.mu.Lock()
 		defer c.api.mu.Unlock()
 		if c.api.down {
-			return errBroken
+			return nil, errBroken
 		}
 		return do(c.api)
 	}
-	if c.again != nil && c.again() {
-		time.AfterFunc(3*c.delay(), func() { _ = apply() })
+	writes := verb != "list" && verb != "watch"
+	if writes && c.again != nil && c.again() {
+		time.AfterFunc(3*c.delay(), func() { _, _ = apply() })
 	}
 	if err := c.leg(ctx); err != nil {
-		if c.late != nil && c.late() {
-			time.AfterFunc(c.delay()*10, func() { _ = apply() })
+		if writes && c.late != nil && c.late() {
+			time.AfterFunc(c.delay()*10, func() { _, _ = apply() })
 		}
-		return err
+		return nil, err
 	}
-	err := apply()
+	lease, err := apply()
 	if legErr := c.leg(ctx); legErr != nil {
-		err = legErr
+		lease, err = nil, legErr
 	}
 	if c.awake != nil {
 		c.awake()
 	}
-	return err
+	return lease, err
 }
 
 func (c *leaseClient) Create(
 	ctx context.Context, lease *coordinationv1.Lease, _ metav1.CreateOptions,
-) (made *coordinationv1.Lease, err error) {
-	lease = c.skewed(lease)
-	err = c.call(ctx, "create", func(a *leaseAPI) error {
+) (*coordinationv1.Lease, error) {
+	return c.call(ctx, "create", func(a *leaseAPI) (*coordinationv1.Lease, error) {
 		if a.leases[lease.Name] != nil {
-			return apierrors.NewAlreadyExists(leaseResource, lease.Name)
+			return nil, apierrors.NewAlreadyExists(leaseResource, lease.Name)
 		}
 		a.uids++
-		lease.UID = types.UID(strconv.Itoa(a.uids))
-		made = a.store(watch.Added, lease)
-		return nil
+		made := c.skewed(lease)
+		made.UID = types.UID(strconv.Itoa(a.uids))
+		return a.store(watch.Added, made), nil
 	})
-	return made, err
 }
 
 // skewed returns the Lease as a process with a wrong clock writes it.
@@ -205,56 +206,53 @@ func (c *leaseClient) skewed(lease *coordinationv1.Lease) *coordinationv1.Lease 
 
 func (c *leaseClient) Update(
 	ctx context.Context, lease *coordinationv1.Lease, _ metav1.UpdateOptions,
-) (made *coordinationv1.Lease, err error) {
-	lease = c.skewed(lease)
-	err = c.call(ctx, "update", func(a *leaseAPI) error {
+) (*coordinationv1.Lease, error) {
+	return c.call(ctx, "update", func(a *leaseAPI) (*coordinationv1.Lease, error) {
 		held := a.leases[lease.Name]
 		switch {
 		case held == nil:
-			return apierrors.NewNotFound(leaseResource, lease.Name)
+			return nil, apierrors.NewNotFound(leaseResource, lease.Name)
 		case held.ResourceVersion != lease.ResourceVersion || held.UID != lease.UID:
-			return apierrors.NewConflict(leaseResource, lease.Name, errors.New("it was changed"))
+			return nil, apierrors.NewConflict(leaseResource, lease.Name, errors.New("it was changed"))
 		}
-		made = a.store(watch.Modified, lease)
-		return nil
+		return a.store(watch.Modified, c.skewed(lease)), nil
 	})
-	return made, err
 }
 
 func (c *leaseClient) Delete(ctx context.Context, name string, o metav1.DeleteOptions) error {
-	return c.call(ctx, "delete", func(a *leaseAPI) error {
+	_, err := c.call(ctx, "delete", func(a *leaseAPI) (*coordinationv1.Lease, error) {
 		held := a.leases[name]
 		if held == nil {
-			return apierrors.NewNotFound(leaseResource, name)
+			return nil, apierrors.NewNotFound(leaseResource, name)
 		}
 		p := o.Preconditions
 		if *p.UID != held.UID || p.ResourceVersion != nil && *p.ResourceVersion != held.ResourceVersion {
-			return apierrors.NewConflict(leaseResource, name, errors.New("it was changed"))
+			return nil, apierrors.NewConflict(leaseResource, name, errors.New("it was changed"))
 		}
-		a.store(watch.Deleted, held)
-		return nil
+		return a.store(watch.Deleted, held), nil
 	})
+	return err
 }
 
-func (c *leaseClient) List(ctx context.Context, _ metav1.ListOptions) (list *coordinationv1.LeaseList, err error) {
-	err = c.call(ctx, "list", func(a *leaseAPI) error {
-		list = &coordinationv1.LeaseList{}
+func (c *leaseClient) List(ctx context.Context, _ metav1.ListOptions) (*coordinationv1.LeaseList, error) {
+	list := &coordinationv1.LeaseList{}
+	_, err := c.call(ctx, "list", func(a *leaseAPI) (*coordinationv1.Lease, error) {
 		for _, lease := range a.leases {
 			list.Items = append(list.Items, *lease.DeepCopy())
 		}
-		return nil
+		return nil, nil
 	})
 	return list, err
 }
 
 func (c *leaseClient) Watch(ctx context.Context, _ metav1.ListOptions) (watch.Interface, error) {
 	w := &leaseWatch{client: c, events: make(chan watch.Event), more: make(chan struct{}, 1), ended: make(chan struct{})}
-	err := c.call(ctx, "watch", func(a *leaseAPI) error {
+	_, err := c.call(ctx, "watch", func(a *leaseAPI) (*coordinationv1.Lease, error) {
 		for _, lease := range a.leases {
 			w.add(watch.Event{Type: watch.Added, Object: lease.DeepCopy()})
 		}
 		a.watchers[w] = true
-		return nil
+		return nil, nil
 	})
 	if err != nil {
 		w.Stop()
