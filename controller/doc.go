@@ -72,6 +72,8 @@
 //  7. Run returns when all workers and mappers have returned, or reports which of them have not.
 //  8. One leader: with a [LeaseElector] the work of two processes never overlaps, provided that a process exits when
 //     its Run has returned. The lease is renewed until all work has ended.
+//  9. One owner: with a shards.Replica in its place, all processes work, and a key is reconciled by one of them at a time:
+//     see docs/shards.md.
 //
 // A [Manager] runs several controllers together, with an [Elector] if only one process may be active.
 package controller

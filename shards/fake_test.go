@@ -166,7 +166,7 @@ func (c *leaseClient) call(
 	}
 	if err := c.leg(ctx); err != nil {
 		if writes && c.late != nil && c.late() {
-			time.AfterFunc(c.delay()*10, func() { _, _ = apply() })
+			time.AfterFunc(min(10*c.delay(), 20*time.Second), func() { _, _ = apply() })
 		}
 		return nil, err
 	}
