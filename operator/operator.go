@@ -88,6 +88,8 @@ func New(config *rest.Config, o Options) (*Operator, error) {
 // newManager returns a manager with what decides which replica works, and adds its metrics to the sources.
 func newManager(config *rest.Config, o Options, sources *metrics.Sources) (*controller.Manager, error) {
 	switch {
+	case o.Shards != 0 && o.Lease.Name == "":
+		return nil, errors.New("operator: Shards needs the name of a Lease")
 	case o.Shards != 0:
 		replica, err := shards.New(config, o.Lease.Namespace, o.Lease.Name, o.Shards)
 		if err != nil {

@@ -109,3 +109,43 @@ func TestProgramFails(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestShardedProgram runs a program whose replicas share their work, alone.
+func TestShardedProgram(t *testing.T) {
+	server := tidingstest.NewServer(t, tidingstest.ServerOptions{Loopback: true})
+	server.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}})
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	setup := func(op *Operator) error {
+		maps, err := tidings.Informer[*corev1.ConfigMap](op.Factory, tidings.Scope{})
+		if err != nil {
+			return err
+		}
+		c := controller.New("maps", func(context.Context, tidings.Key) (controller.Result, error) {
+			defer stop()
+			families, err := op.Registry.Gather()
+			if err != nil {
+				t.Error(err)
+			}
+			for _, f := range families {
+				if f.GetName() == "tidings_shards_held" && f.GetMetric()[0].GetGauge().GetValue() == 5 {
+					return controller.Result{}, nil
+				}
+			}
+			t.Error("the metrics do not say that the replica has 5 shards")
+			return controller.Result{}, nil
+		}, controller.Options{})
+		return errors.Join(controller.WatchKeys(c, maps), op.Manager.Add(c))
+	}
+	args := []string{"-kubeconfig", kubeconfigFor(t, server), "-address", "", "-lease-namespace", "default", "-shards", "5"}
+	if err := runProgram(ctx, "test", args, setup); err != nil {
+		t.Fatal(err)
+	}
+	if ctx.Err() != context.Canceled {
+		t.Error("nothing was reconciled")
+	}
+	args[5] = ""
+	if err := runProgram(t.Context(), "test", args, setup); err == nil || !strings.Contains(err.Error(), "name of a Lease") {
+		t.Errorf("got %v", err)
+	}
+}
