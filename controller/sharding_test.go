@@ -33,6 +33,7 @@ type fleet struct {
 	t      *testing.T
 	server *tidingstest.Server
 	by     func(tidings.Key) string
+	watch  func(*controller.Controller, *tidings.SharedInformer[*corev1.ConfigMap]) error
 
 	mu      sync.Mutex
 	live    []*sharer
@@ -69,6 +70,9 @@ func newFleet(t *testing.T) *fleet {
 	return &fleet{
 		t: t, server: tidingstest.NewServer(t, tidingstest.ServerOptions{}),
 		running: map[tidings.Key]*sharer{}, seen: map[tidings.Key]string{}, all: revisions{},
+		watch: func(c *controller.Controller, maps *tidings.SharedInformer[*corev1.ConfigMap]) error {
+			return controller.WatchKeys(c, maps)
+		},
 	}
 }
 
@@ -86,7 +90,7 @@ func (f *fleet) start() *sharer {
 	tracked.Wrap(controller.TrackWrites)
 	s.writes = must(client.New[*corev1.ConfigMap](tracked, corev1.SchemeGroupVersion.WithResource("configmaps")))
 	s.controller = controller.New("maps", s.reconcile, controller.Options{Workers: 3, Logger: silent, ShardBy: f.by})
-	must(0, controller.WatchKeys(s.controller, s.maps))
+	must(0, f.watch(s.controller, s.maps))
 	s.manager = controller.NewManager(s.replica)
 	must(0, s.manager.Add(s.controller))
 	ctx, cancel := context.WithCancel(context.Background())
@@ -337,6 +341,50 @@ func TestShardByFails(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), want) || s.controller.Stats().ShardByProblems == 0 {
 				t.Errorf("got %v, want %s", err, want)
 			}
+			f.stopAll()
+		})
+	}
+}
+
+// opaque is a cache of which only the methods of controller.Cache are known.
+type opaque struct {
+	controller.Cache[*corev1.ConfigMap]
+}
+
+// TestGainedShardsAreMapped has controllers that watch with a mapper, and one whose cache is of another kind: what is in
+// the cache is reconciled once shards are gained, and a deleted object is as well.
+func TestGainedShardsAreMapped(t *testing.T) {
+	watches := map[string]func(*controller.Controller, *tidings.SharedInformer[*corev1.ConfigMap]) error{
+		"mapper": func(c *controller.Controller, maps *tidings.SharedInformer[*corev1.ConfigMap]) error {
+			return controller.Watch(c, maps, controller.Self[*corev1.ConfigMap])
+		},
+		"mapper of another cache": func(c *controller.Controller, maps *tidings.SharedInformer[*corev1.ConfigMap]) error {
+			return controller.Watch(c, opaque{maps}, controller.Self[*corev1.ConfigMap])
+		},
+		"keys of another cache": func(c *controller.Controller, maps *tidings.SharedInformer[*corev1.ConfigMap]) error {
+			return controller.WatchKeys(c, opaque{maps})
+		},
+	}
+	for what, watch := range watches {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFleet(t)
+			f.watch = watch
+			for i := range 50 {
+				f.all.set(f, tidings.Key{Namespace: fmt.Sprint("ns-", i), Name: "a"}, "1")
+			}
+			first, second := f.start(), f.start()
+			time.Sleep(10 * time.Second)
+			f.all.check(f)
+			if first.controller.Stats().Reconciles == 0 || second.controller.Stats().Reconciles == 0 {
+				t.Errorf("%s: one replica has done nothing", what)
+			}
+			first.dead.Store(true)
+			for i := range 50 {
+				f.all.set(f, tidings.Key{Namespace: fmt.Sprint("ns-", i), Name: "a"}, "gone")
+			}
+			first.stop()
+			time.Sleep(20 * time.Second)
+			f.all.check(f)
 			f.stopAll()
 		})
 	}

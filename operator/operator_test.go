@@ -145,7 +145,8 @@ func TestShardedProgram(t *testing.T) {
 		t.Error("nothing was reconciled")
 	}
 	args[5] = ""
-	if err := runProgram(t.Context(), "test", args, setup); err == nil || !strings.Contains(err.Error(), "name of a Lease") {
+	err := runProgram(t.Context(), "test", args, setup)
+	if err == nil || !strings.Contains(err.Error(), "name of a Lease") {
 		t.Errorf("got %v", err)
 	}
 }
