@@ -21,13 +21,18 @@ func configForClientset(client kubernetes.Interface) (*rest.Config, bool) {
 	if !ok {
 		return nil, false
 	}
-	config := &rest.Config{Host: core.Get().AbsPath().URL().String(), QPS: -1, RateLimiter: core.GetRateLimiter()}
-	if core.Client != nil {
-		config.Transport, config.Timeout = core.Client.Transport, core.Client.Timeout
-		config.DisableCompression = compressionDisabled(core.Client.Transport)
+	return configForREST(core), true
+}
+
+// configForREST returns such a config for one of a clientset's REST clients.
+func configForREST(client *rest.RESTClient) *rest.Config {
+	config := &rest.Config{Host: client.Get().AbsPath().URL().String(), QPS: -1, RateLimiter: client.GetRateLimiter()}
+	if client.Client != nil {
+		config.Transport, config.Timeout = client.Client.Transport, client.Client.Timeout
+		config.DisableCompression = compressionDisabled(client.Client.Transport)
 	}
 	config.WrapTransport = func(next http.RoundTripper) http.RoundTripper { return userAgentTransport{next} }
-	return config, true
+	return config
 }
 
 // userAgentTransport lets a client send requests over another client's transport under its own user
@@ -45,13 +50,32 @@ func (t userAgentTransport) WrappedRoundTripper() http.RoundTripper { return t.R
 
 // compressionDisabled reports whether a transport requests uncompressed responses.
 func compressionDisabled(transport http.RoundTripper) bool {
+	disabled := false
+	eachTransport(transport, func(t http.RoundTripper) {
+		plain, ok := t.(*http.Transport)
+		disabled = ok && plain.DisableCompression
+	})
+	return disabled
+}
+
+// isWrapped reports whether a transport is of a config that Wrap returned.
+func isWrapped(transport http.RoundTripper) bool {
+	wrapped := false
+	eachTransport(transport, func(t http.RoundTripper) {
+		_, ok := t.(divertingTransport)
+		wrapped = wrapped || ok
+	})
+	return wrapped
+}
+
+// eachTransport calls visit for a transport and those that it wraps, from the outside in.
+func eachTransport(transport http.RoundTripper, visit func(http.RoundTripper)) {
 	for {
+		visit(transport)
 		wrapper, ok := transport.(utilnet.RoundTripperWrapper)
 		if !ok {
-			break
+			return
 		}
 		transport = wrapper.WrappedRoundTripper()
 	}
-	plain, ok := transport.(*http.Transport)
-	return ok && plain.DisableCompression
 }

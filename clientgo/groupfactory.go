@@ -34,7 +34,10 @@ import (
 // and watch functions, which it reads through; see Wrap.
 type GroupFactory[F ~func(C, time.Duration) cache.SharedIndexInformer, C any] struct {
 	base   *factory
-	client func() (C, error) // whose requests informers can read through
+	client func() (C, error) // whose requests informers can read through, unless it is foreign
+	limits limits
+	// foreign is why the client's requests cannot be read through; empty if they can.
+	foreign string
 
 	probing atomic.Bool // true while a function makes an informer that will be discarded
 }
@@ -46,13 +49,16 @@ func NewGroupFactory[F ~func(C, time.Duration) cache.SharedIndexInformer, C, Cli
 	defaultResync time.Duration, options ...Option,
 ) *GroupFactory[F, C] {
 	f := &GroupFactory[F, C]{client: sync.OnceValues(func() (C, error) { return clientAs[C](newClient(Wrap(config))) })}
-	f.base = newHTTPFactory(config, nil, defaultResync, options, func(_ *source.Client, scope source.Scope) (source.ListerWatcher[tidings.Object], error) {
-		return nil, fmt.Errorf("clientgo: %v: the objects' type is only known to InformerFor", scope.Resource)
-	})
+	f.base = newHTTPFactory(config, nil, defaultResync, options, typeUnknown)
 	if opts := f.base.opts; opts.namespace != "" || opts.tweaked {
 		panic("clientgo: NewGroupFactory: give the namespace and the list options to the group package's New")
 	}
 	return f
+}
+
+// typeUnknown is called for informers that are asked of a group factory's native factory.
+func typeUnknown(_ *source.Client, scope source.Scope) (source.ListerWatcher[tidings.Object], error) {
+	return nil, fmt.Errorf("clientgo: %v: the objects' type is only known to InformerFor", scope.Resource)
 }
 
 // clientAs asserts that a clientset implements C.
@@ -88,6 +94,9 @@ func (f *GroupFactory[F, C]) newInformer(obj runtime.Object, newFunc F, resync t
 	if err != nil {
 		return nil, fmt.Errorf("a client: %w", err)
 	}
+	if f.foreign != "" {
+		return f.foreignInformer(obj, newFunc(client, resync)), nil
+	}
 	made := f.probe(newFunc, client, resync)
 	if _, ok := oursOf(made); ok {
 		return made, nil
@@ -98,6 +107,14 @@ func (f *GroupFactory[F, C]) newInformer(obj runtime.Object, newFunc F, resync t
 		return made, nil
 	}
 	return inf, nil
+}
+
+// foreignInformer returns an informer that a function made over a client whose requests cannot be read through.
+func (f *GroupFactory[F, C]) foreignInformer(obj runtime.Object, made cache.SharedIndexInformer) cache.SharedIndexInformer {
+	if _, ok := oursOf(made); !ok {
+		f.base.leave(obj, f.foreign)
+	}
+	return made
 }
 
 // probe calls newFunc for an informer that will be discarded.

@@ -42,7 +42,9 @@ type divertingTransport struct{ http.RoundTripper }
 // RoundTrip sends a request, or leaves it to a diversion.
 func (t divertingTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if d := diversionOf(request.Context()); d != nil {
-		return d.roundTrip(request, t.RoundTripper)
+		// The next transport may be such a one, too.
+		arrived := context.WithValue(request.Context(), diversionKey{}, (*diversion)(nil))
+		return d.roundTrip(request.WithContext(arrived), t.RoundTripper)
 	}
 	return t.RoundTripper.RoundTrip(request)
 }
