@@ -28,6 +28,8 @@ Tidings. It shows the changes as a diff, or makes them with --write. It lists wh
 
   - Imports of client-go's informers, tools/cache, util/workqueue, dynamicinformer and metadatainformer become those of the packages
     under github.com/tidings/tidings/clientgo that have the same names. Files that only use types of these packages are not changed.
+  - Imports of the generated factories of custom resources become that of a small package of the
+    program, which it writes.
   - The options of a controller-runtime manager get NewCache: tidingsruntime.NewCache.
 
 Packages are named as for the go command; the default is ./... in this folder. The go command has to be installed, and the

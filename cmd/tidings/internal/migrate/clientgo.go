@@ -79,7 +79,9 @@ func (f *file) clientGo() {
 		to, ok := replacements[path]
 		if !ok || f.lacksInGroup(path, used[path]) ||
 			!slices.ContainsFunc(used[path], func(use use) bool { return to.changes(use.name) }) {
-			f.noteOtherEngine(path, used[path])
+			if !f.generatedFactories(spec, path, used[path]) {
+				f.noteOtherEngine(path, used[path])
+			}
 			continue
 		}
 		text := strconv.Quote(to.path) + f.keepLacked(spec, path, used[path])
@@ -150,12 +152,6 @@ func (f *file) noteOtherEngine(path string, used []use) {
 		for _, u := range used {
 			if makesGroupInformer(u.name) {
 				f.note(u.at, "%s.%s runs on client-go's engine: take the informer from a clientgo.NewGroupFactory, see docs/migrating.md", lastElement(path), u.name)
-			}
-		}
-	case strings.HasSuffix(path, "/informers/externalversions") && !ast.IsGenerated(f.syntax):
-		for _, u := range used {
-			if strings.HasPrefix(u.name, "New") && strings.Contains(u.name, "SharedInformerFactory") {
-				f.note(u.at, "%s is generated for a custom resource and runs on client-go's engine: use clientgo.NewGroupFactory with its group packages, see docs/migrating.md", u.name)
 			}
 		}
 	}

@@ -18,7 +18,11 @@ func (r *Result) Diff(dir string) []byte {
 	var text bytes.Buffer
 	for _, f := range r.Files {
 		name := filepath.ToSlash(relativePath(dir, f.Path))
-		text.Write(diff.Diff("a/"+name, f.Before, "b/"+name, f.After))
+		old := "a/" + name
+		if f.New {
+			old = "/dev/null"
+		}
+		text.Write(diff.Diff(old, f.Before, "b/"+name, f.After))
 	}
 	return text.Bytes()
 }
@@ -112,6 +116,9 @@ func (r *Result) Write() error {
 }
 
 func (f File) write() error {
+	if f.New {
+		return f.create()
+	}
 	path, err := filepath.EvalSymlinks(f.Path)
 	if err != nil {
 		return err
@@ -144,4 +151,17 @@ func (f File) write() error {
 		return err
 	}
 	return os.Rename(temp.Name(), path)
+}
+
+// create writes a file that does not exist, and its folder.
+func (f File) create() error {
+	if err := os.MkdirAll(filepath.Dir(f.Path), 0o777); err != nil {
+		return err
+	}
+	file, err := os.OpenFile(f.Path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(f.After)
+	return errors.Join(err, file.Close())
 }
