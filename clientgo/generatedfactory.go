@@ -44,10 +44,12 @@ func NewGroupFactoryFromClient[F ~func(C, time.Duration) cache.SharedIndexInform
 		ok = through.Client != nil && isWrapped(through.Client.Transport)
 	}
 	if !ok {
-		f.foreign = fmt.Sprintf("its client, a %T, is not a %v with connections of its own", client, reflect.TypeFor[Clientset]())
-		f.base = newClientFactory(defaultResync, options, nil, func(scope source.Scope, _ func(*metav1.ListOptions)) (source.ListerWatcher[tidings.Object], error) {
+		wanted := reflect.TypeFor[Clientset]()
+		f.foreign = fmt.Sprintf("its client, a %T, is not a %v with connections of its own", client, wanted)
+		newSource := func(scope source.Scope, _ func(*metav1.ListOptions)) (source.ListerWatcher[tidings.Object], error) {
 			return typeUnknown(nil, scope)
-		})
+		}
+		f.base = newClientFactory(defaultResync, options, nil, newSource)
 		return f
 	}
 	config := configForREST(through)
@@ -108,7 +110,7 @@ func (f *GroupFactory[F, C]) ForResource(
 	}
 	made, ok := partsOf(generic.Informer())
 	if !ok || made.example == nil {
-		return nil, fmt.Errorf("clientgo: %v: the informer is a %T, whose objects' type is not known", resource, generic.Informer())
+		return nil, fmt.Errorf("clientgo: %v: the type of the objects of a %T is not known", resource, generic.Informer())
 	}
 	inf := f.InformerFor(made.example, func(client C, resync time.Duration) cache.SharedIndexInformer {
 		generic, err := generated(client, resync)

@@ -90,12 +90,14 @@ func (f setFactory) Widgets() *widgetGroupInformers {
 }
 
 func (f setFactory) ForResource(resource schema.GroupVersionResource) (informers.GenericInformer, error) {
-	return f.GroupFactory.ForResource(resource, func(client setClient, resync time.Duration) (informers.GenericInformer, error) {
+	generic := func(client setClient, resync time.Duration) (informers.GenericInformer, error) {
 		if resource != widgetResource {
 			return nil, errors.New("no informer found")
 		}
-		return genericWidgets{newFilteredWidgetInformer(client, f.Namespace(), resync, cache.Indexers{}, f.TweakListOptions(), nil)}, nil
-	})
+		inf := newFilteredWidgetInformer(client, f.Namespace(), resync, cache.Indexers{}, f.TweakListOptions(), nil)
+		return genericWidgets{inf}, nil
+	}
+	return f.GroupFactory.ForResource(resource, generic)
 }
 
 // setGroup lets the group of the generated package have the factory, whose functions take another client's type.
@@ -104,7 +106,9 @@ type setGroup struct {
 }
 
 func (g setGroup) InformerFor(obj runtime.Object, newFunc newWidgetInformerFunc) cache.SharedIndexInformer {
-	return g.GroupFactory.InformerFor(obj, func(client setClient, resync time.Duration) cache.SharedIndexInformer { return newFunc(client, resync) })
+	return g.GroupFactory.InformerFor(obj, func(client setClient, resync time.Duration) cache.SharedIndexInformer {
+		return newFunc(client, resync)
+	})
 }
 
 type genericWidgets struct{ cache.SharedIndexInformer }
@@ -118,7 +122,8 @@ func (g genericWidgets) Lister() cache.GenericLister {
 // namespace and the list options of its own options; the other options are the factory's.
 func TestGroupFactoryFromClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := newWidgetServer(t, widget("shop", "one", "web", 3), widget("shop", "two", "db", 4), widget("other", "three", "web", 5))
+		server := newWidgetServer(t,
+			widget("shop", "one", "web", 3), widget("shop", "two", "db", 4), widget("other", "three", "web", 5))
 		config, agents := server.Config(), map[string]bool{}
 		config.UserAgent = "program/1"
 		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return notingAgents{next, agents} })
@@ -126,7 +131,9 @@ func TestGroupFactoryFromClient(t *testing.T) {
 		must(t, err)
 		f := newSetFactory(client, 0,
 			clientgo.WithNamespace("shop"), clientgo.WithInformerName(named(t, "generated")),
-			clientgo.WithTweakListOptions(func(opts *metav1.ListOptions) { opts.LabelSelector, opts.ResourceVersion = "app=web", "0" }),
+			clientgo.WithTweakListOptions(func(opts *metav1.ListOptions) {
+				opts.LabelSelector, opts.ResourceVersion = "app=web", "0"
+			}),
 			clientgo.WithTransform(func(obj any) (any, error) {
 				obj.(*Widget).Annotations = map[string]string{"seen": "yes"}
 				return obj, nil
@@ -149,8 +156,11 @@ func TestGroupFactoryFromClient(t *testing.T) {
 		must(t, err)
 		startFactory(t, f)
 		all, err := widgets.Lister().In("shop")
-		if err != nil || len(all) != 1 || all[0].Name != "one" || all[0].Spec.Size != 3 || all[0].Annotations["seen"] != "yes" {
+		if err != nil || len(all) != 1 {
 			t.Fatalf("the lister lists %v, %v", all, err)
+		}
+		if w := all[0]; w.Name != "one" || w.Spec.Size != 3 || w.Annotations["seen"] != "yes" {
+			t.Errorf("the lister lists %v", w)
 		}
 		time.Sleep(150 * time.Second)
 		synctest.Wait()
@@ -181,7 +191,8 @@ func (n notingAgents) RoundTrip(request *http.Request) (*http.Response, error) {
 // ForResource makes the informer if nobody has asked for it before.
 func TestGroupFactoryForResource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client, err := newClientset(newWidgetServer(t, widget("shop", "one", "web", 3), widget("other", "two", "web", 3)).Config())
+		server := newWidgetServer(t, widget("shop", "one", "web", 3), widget("other", "two", "web", 3))
+		client, err := newClientset(server.Config())
 		must(t, err)
 		f := newSetFactory(client, 0, clientgo.WithNamespace("shop"))
 		generic, err := f.ForResource(widgetResource)
@@ -208,7 +219,8 @@ func TestGroupFactoryFromForeignClient(t *testing.T) {
 		must(t, err)
 		one := Widget{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "one", ResourceVersion: "1"}}
 		for name, client := range map[string]setClient{
-			"fake": fakeClientset{[]Widget{one}}, "nil": (*discoveringClientset)(nil), "wrapper": observedClientset{real, new(int)},
+			"fake": fakeClientset{[]Widget{one}}, "nil": (*discoveringClientset)(nil),
+			"wrapper": observedClientset{real, new(int)},
 		} {
 			f := newSetFactory(client, 0, clientgo.WithTransform(func(obj any) (any, error) {
 				obj.(*Widget).Labels = map[string]string{"seen": "yes"}

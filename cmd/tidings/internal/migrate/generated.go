@@ -34,8 +34,8 @@ type group struct {
 // factoryMethods are the methods of generated factories, of all generators, that a group factory has. The rest of them
 // return groups.
 var factoryMethods = []string{
-	"Start", "StartWithContext", "Shutdown", "WaitForCacheSync", "WaitForCacheSyncWithContext", "InformerFor", "InformerName",
-	"ForResource",
+	"Start", "StartWithContext", "Shutdown", "WaitForCacheSync", "WaitForCacheSyncWithContext", "InformerFor",
+	"InformerName", "ForResource",
 }
 
 // factoryOptions are the options of generated factories that package clientgo has, under the same names.

@@ -147,7 +147,8 @@ func (g *generatedFactory) text() ([]byte, error) {
 // importFor returns the name under which the stand-in imports a package, which no other import has.
 func (s *standIn) importFor(pkg *types.Package) string {
 	taken := []string{
-		"time", "metav1", "schema", "informers", "clientgo", "factory", "client", "resync", "options", "tweak", "f", "all", "generic",
+		"time", "metav1", "schema", "informers", "clientgo", "factory", "client", "resync", "options", "tweak", "f",
+		"all", "generic",
 	}
 	for _, i := range s.Imports {
 		if i.Path == pkg.Path() {

@@ -119,14 +119,16 @@ func TestRefusedFactories(t *testing.T) {
 		t.Skip("loads client-go")
 	}
 	buildAsTest(t)
-	for why, add := range map[string]string{
-		"it has the option or constructor WithShards, which no generator makes": "func WithShards(int) SharedInformerOption { return nil }",
-		"it has the variable Default, of which there can be only one":           "var Default SharedInformerFactory",
+	for add, why := range map[string]string{
+		"func WithShards(int) SharedInformerOption { return nil }": "it has the option or constructor WithShards, " +
+			"which no generator makes",
+		"var Default SharedInformerFactory": "it has the variable Default, of which there can be only one",
 	} {
 		dir := generatedProgram(t)
 		write(t, filepath.Join(dir, "client/informers/externalversions/more.go"), "package externalversions\n\n"+add+"\n")
 		result, changed := migrated(t, dir)
-		if text := result.Summary(dir, true); len(changed) > 0 || !strings.Contains(text, "stays on client-go's engine, because "+why) {
+		text, want := result.Summary(dir, true), "stays on client-go's engine, because "+why
+		if len(changed) > 0 || !strings.Contains(text, want) {
 			t.Errorf("changed are %v:\n%s", changed, text)
 		}
 	}

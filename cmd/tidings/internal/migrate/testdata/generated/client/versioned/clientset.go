@@ -73,7 +73,8 @@ type widgets struct {
 
 func (w widgets) List(ctx context.Context, opts metav1.ListOptions) (*v1.WidgetList, error) {
 	result := &v1.WidgetList{}
-	err := w.client.Get().Namespace(w.namespace).Resource("widgets").VersionedParams(&opts, parameterCodec).Do(ctx).Into(result)
+	request := w.client.Get().Namespace(w.namespace).Resource("widgets").VersionedParams(&opts, parameterCodec)
+	err := request.Do(ctx).Into(result)
 	return result, err
 }
 

@@ -47,7 +47,8 @@ func (f *widgetInformer) Informer() cache.SharedIndexInformer {
 }
 
 func (f *widgetInformer) Lister() listers.ResourceIndexer[*apiv1.Widget] {
-	return listers.New[*apiv1.Widget](f.Informer().GetIndexer(), apiv1.SchemeGroupVersion.WithResource("widgets").GroupResource())
+	resource := apiv1.SchemeGroupVersion.WithResource("widgets").GroupResource()
+	return listers.New[*apiv1.Widget](f.Informer().GetIndexer(), resource)
 }
 
 func (f *widgetInformer) defaultInformer(client versioned.Interface, resync time.Duration) cache.SharedIndexInformer {
