@@ -149,8 +149,14 @@ func (h *HTTP[T]) newProtobuf(noSharing bool) (wire.Decoder[T], error) {
 	return codec.ProtobufDecoder[T](h.typ, h.wireOptions(noSharing))
 }
 
+// fewObjects is how many objects are too few for a decoding plan to pay. Tests of what a plan does set it to 0.
+var fewObjects = 16
+
 func (h *HTTP[T]) wireOptions(noSharing bool) wire.Options {
-	return wire.Options{Trim: h.scope.Trim, NoSharing: noSharing, OnStrayWrite: h.reportStrayWrite, MaxTableBytes: h.scope.MaxSharedBytes}
+	return wire.Options{
+		Trim: h.scope.Trim, NoSharing: noSharing, WithoutPlan: fewObjects, OnStrayWrite: h.reportStrayWrite,
+		MaxTableBytes: h.scope.MaxSharedBytes,
+	}
 }
 
 func (h *HTTP[T]) reportStrayWrite(field string) {

@@ -220,6 +220,7 @@ func holding[T object.Object](objects ...T) source.Previous[T] {
 
 // TestHTTPPrevious: an unchanged object of a built-in type is returned again, and a new version shares equal parts.
 func TestHTTPPrevious(t *testing.T) {
+	source.PlanAtOnce(t)
 	for _, noSharing := range []bool{false, true} {
 		bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
 			s.Create(pod("a", "x"))

@@ -20,6 +20,7 @@ import (
 
 // TestHTTPLikeTakesOver checks that a source whose type is only known at run time compares objects with the caller's.
 func TestHTTPLikeTakesOver(t *testing.T) {
+	source.PlanAtOnce(t)
 	bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
 		s.Create(pod("a", "x"))
 		s.Create(pod("a", "y"))

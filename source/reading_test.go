@@ -140,6 +140,7 @@ func (k known) ResourceVersion() string { return k.version }
 
 // TestTakesOverWhatOthersDecoded: a source that has not decoded anything yet reuses parts of the caller's objects.
 func TestTakesOverWhatOthersDecoded(t *testing.T) {
+	source.PlanAtOnce(t)
 	bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
 		s.Create(pod("a", "x"))
 		scope := source.Scope{Resource: pods}
@@ -168,6 +169,7 @@ func TestTakesOverWhatOthersDecoded(t *testing.T) {
 // TestDecodePrevious: if the encoding of the previous object is known, that is compared with the
 // new one instead of the object, unless the caller will write to objects.
 func TestDecodePrevious(t *testing.T) {
+	source.PlanAtOnce(t)
 	bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
 		s.Create(pod("a", "x"))
 		from := newHTTP[*corev1.Pod](t, s, source.Scope{Resource: pods})

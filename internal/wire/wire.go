@@ -74,6 +74,9 @@ type Options struct {
 	KeepBytes bool
 	// NoVersions says that Decode is never given previous versions, so the decoder need not remember what it returned.
 	NoVersions bool
+	// WithoutPlan is how many objects the protobuf decoder leaves to the type's own Unmarshal before it makes a plan,
+	// which takes memory. They share nothing. It counts as 0 with Trim or KeepBytes, which need a plan.
+	WithoutPlan int
 	// OnStrayWrite, if not nil, is called after an object was decoded, on the decoding goroutine,
 	// for each shared part that somebody has written to. field is the dotted name of the field
 	// where it was found. The part is not shared again.

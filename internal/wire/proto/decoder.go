@@ -35,7 +35,10 @@ type Decoder[T any] struct {
 	identified bool
 
 	mu sync.Mutex // held while decoding; Stats takes it from other goroutines
-	d  *decoder
+	d  *decoder   // nil as long as there is no plan
+	// early counts the objects that were decoded without one, weight is what they count for.
+	early  wire.Stats
+	weight int
 }
 
 var _ wire.Patcher[*struct{}] = (*Decoder[*struct{}])(nil)
@@ -97,6 +100,9 @@ func New[T any](opts wire.Options) (*Decoder[T], error) {
 
 // newOf returns a decoder for typ, which T stands for.
 func newOf[T any](typ reflect.Type, opts wire.Options) (*Decoder[T], error) {
+	if early, ok := newEarly[T](typ, opts); ok {
+		return early, nil
+	}
 	d, err := newDecoder(typ, opts)
 	if err != nil {
 		return nil, err
@@ -108,7 +114,10 @@ func newDecoder(pointer reflect.Type, opts wire.Options) (*decoder, error) {
 	if err := supported(pointer); err != nil {
 		return nil, err
 	}
-	d := &decoder{typ: pointer.Elem(), typed: nilPointer(pointer.Elem()), opts: opts, compiler: &compiler{policy: &sharing}, random: rand.NewPCG(cmp.Or(opts.Seed, rand.Uint64()), 0)}
+	d := &decoder{
+		typ: pointer.Elem(), typed: nilPointer(pointer.Elem()), opts: opts, compiler: &compiler{policy: &sharing},
+		random: rand.NewPCG(cmp.Or(opts.Seed, rand.Uint64()), 0),
+	}
 	if opts.KeepBytes {
 		d.compiler.policy = &sharingOften
 	}
@@ -153,7 +162,9 @@ func (d *decoder) rememberVersions(maxBytes int) {
 func (dec *Decoder[T]) Recheck() {
 	dec.mu.Lock()
 	defer dec.mu.Unlock()
-	dec.d.recheck()
+	if dec.d != nil {
+		dec.d.recheck()
+	}
 }
 
 func (d *decoder) recheck() {
@@ -187,7 +198,12 @@ func (dec *Decoder[T]) Update(data []byte, previous T, encoded []byte) (T, error
 func (dec *Decoder[T]) decode(data []byte, old unsafe.Pointer, was []byte) (p unsafe.Pointer, corrupted []string, err error) {
 	dec.mu.Lock()
 	defer dec.mu.Unlock()
-	p, err = dec.guarded(func() (unsafe.Pointer, error) { return dec.d.decode(data, old, was) })
+	if len(was) == 0 { // or there are so many that they are folded
+		if p, ok := dec.decodeEarly(data, old != nil); ok {
+			return p, nil, nil
+		}
+	}
+	p, err = dec.guarded(func() (unsafe.Pointer, error) { return dec.planned().decode(data, old, was) })
 	return p, dec.d.takeCorrupted(), err
 }
 
@@ -290,6 +306,9 @@ func (d *decoder) takeCorrupted() []string {
 func (dec *Decoder[T]) Stats() wire.Stats {
 	dec.mu.Lock()
 	defer dec.mu.Unlock()
+	if dec.d == nil {
+		return dec.early
+	}
 	return dec.d.snapshot()
 }
 

@@ -30,20 +30,22 @@ func (dec AsInterface[T]) DecodeBase(data []byte) (T, error) {
 func (dec *Decoder[T]) setInPlace(inPlace bool) {
 	dec.mu.Lock()
 	defer dec.mu.Unlock()
-	dec.d.inPlace = inPlace
+	dec.planned().inPlace = inPlace
 }
 
 // DecodePatch implements wire.Patcher.
 func (dec *Decoder[T]) DecodePatch(base T, p []byte) (T, error) {
 	return dec.patchedAs(func() (unsafe.Pointer, error) {
-		return dec.d.patched(*(*unsafe.Pointer)(unsafe.Pointer(&base)), p, sibling{})
+		return dec.planned().patched(*(*unsafe.Pointer)(unsafe.Pointer(&base)), p, sibling{})
 	})
 }
 
 // DecodeNextPatch implements wire.Patcher.
 func (dec *Decoder[T]) DecodeNextPatch(base T, p []byte, other T, otherPatch []byte) (T, error) {
 	r := sibling{*(*unsafe.Pointer)(unsafe.Pointer(&other)), otherPatch}
-	return dec.patchedAs(func() (unsafe.Pointer, error) { return dec.d.patched(*(*unsafe.Pointer)(unsafe.Pointer(&base)), p, r) })
+	return dec.patchedAs(func() (unsafe.Pointer, error) {
+		return dec.planned().patched(*(*unsafe.Pointer)(unsafe.Pointer(&base)), p, r)
+	})
 }
 
 func (dec *Decoder[T]) patchedAs(patched func() (unsafe.Pointer, error)) (T, error) {

@@ -301,15 +301,10 @@ func parseQuantity(s string) (resource.Quantity, error) {
 }
 
 // foreign decodes b with the type's own Unmarshal. A panic there is blamed on the bytes.
-func (d *decoder) foreign(typ reflect.Type, p unsafe.Pointer, b []byte) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("protobuf: %s: %v", typ, r)
-		}
-	}()
+func (d *decoder) foreign(typ reflect.Type, p unsafe.Pointer, b []byte) error {
 	d.spend(len(b))
 	if d.inPlace || d.patching {
 		b = bytes.Clone(b) // the method may keep it
 	}
-	return reflect.NewAt(typ, p).Interface().(unmarshaler).Unmarshal(b)
+	return ownUnmarshal(typ, p, b)
 }
