@@ -86,7 +86,7 @@ func newSetFactory(client setClient, resync time.Duration, options ...clientgo.O
 }
 
 func (f setFactory) Widgets() *widgetGroupInformers {
-	return newWidgetGroup(setGroup{f.GroupFactory}, f.Namespace(), f.TweakListOptions())
+	return newWidgetGroup(setGroup(f), f.Namespace(), f.TweakListOptions())
 }
 
 func (f setFactory) ForResource(resource schema.GroupVersionResource) (informers.GenericInformer, error) {
