@@ -38,6 +38,7 @@ func TestNothingIsLostBehindAnInterface(t *testing.T) {
 		f.Start(ctx.Done())
 		f.WaitForCacheSync(ctx.Done())
 		time.Sleep(5 * time.Minute)
+		synctest.Wait() // or the guard looks at the objects while one is written to below
 		native, _ := clientgo.Native(f)
 		if audit := native.Status()[0].Parts[0].Audit; audit.Completed < 3 || audit.Differences != 0 {
 			t.Errorf("audits: %+v", audit)
