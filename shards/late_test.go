@@ -21,14 +21,17 @@ import (
 //	1  any error, or any table that is read, counts as the end of such a write   TestLateTable
 //	1  the table is written without a precondition                               all
 //	2  the shards of a living member are taken                                   TestSimulation, TestTimes, TestLateTable
+//	2  a name is used again after others may have deleted its Lease              TestLateNameAgain
+//	2  a member whose Lease could not be deleted, as it has changed, is gone     TestLateRenewal
 //	3  a replica leaves while its work runs                                      TestSimulation
 
 // lateClient loses the writes of a Lease while it is armed: the first of them arrives when the test says so.
 type lateClient struct {
 	*leaseClient
-	mu    sync.Mutex
-	armed string // the name of the Lease, or "any"
-	first func()
+	mu     sync.Mutex
+	armed  string // the name of the Lease, or "any"
+	first  func()
+	around func(remove func() error) error // deletions
 }
 
 // lost returns true if a write of the Lease is lost.
@@ -86,6 +89,28 @@ func (c *lateClient) Update(
 	return c.leaseClient.Update(ctx, lease, o)
 }
 
+// armAround arms the other client when this one deletes something: before it sends that, and after it has the answer.
+func (c *lateClient) armAround(other *lateClient, before, after string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.around = func(remove func() error) error {
+		other.arm(before)
+		defer other.arm(after)
+		return remove()
+	}
+}
+
+func (c *lateClient) Delete(ctx context.Context, name string, o metav1.DeleteOptions) error {
+	c.mu.Lock()
+	around := c.around
+	c.mu.Unlock()
+	remove := func() error { return c.leaseClient.Delete(ctx, name, o) }
+	if around == nil {
+		return remove()
+	}
+	return around(remove)
+}
+
 // startLate starts a process whose writes the test can delay.
 func (w *world) startLate(arm string) (*process, *lateClient) {
 	var client *lateClient
@@ -116,8 +141,8 @@ func (w *world) firstIsLast() {
 	}
 }
 
-// TestLateTable gives a shard away by a write that is lost. The one who should have had it goes, so its owner could keep it.
-// When the write arrives after all, a third replica must not find the shard free while the owner works on it: either the
+// TestLateTable gives a shard away by a write that is lost. The one who should have had it goes, so its owner could keep
+// it. When the write arrives after all, a third replica must not find the shard free while the owner works on it: either the
 // owner has written the table again, or it has not gone on.
 func TestLateTable(t *testing.T) {
 	for _, rewritten := range []bool{true, false} {
@@ -185,6 +210,54 @@ func TestLateMember(t *testing.T) {
 		longest := w.takeLongest()
 		if t.Logf("unowned for %v", longest); longest > time.Second {
 			t.Errorf("a shard is unowned for %v: %s", longest, w.describe())
+		}
+		w.stopAll()
+		w.checkReconciled()
+	})
+}
+
+// slowly makes a client's requests and their answers take a second and a half each.
+func slowly(p *process) {
+	p.client.delay = func() time.Duration { return 1500 * time.Millisecond }
+}
+
+// TestLateRenewal renews a Lease after another replica has decided to delete it, and before that arrives. The shards stay.
+func TestLateRenewal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, 20)
+		owner, client := w.startLate("")
+		time.Sleep(5 * time.Second)
+		w.adjust = slowly
+		_, other := w.startLate("")
+		other.armAround(client, "", "")
+		time.Sleep(30 * time.Second)
+		held := len(owner.replica.Held())
+		client.arm("any")
+		time.Sleep(time.Minute)
+		if st := owner.replica.Stats(); len(owner.replica.Held()) != held || held == 0 || st.Losses != 1 {
+			t.Errorf("the owner of %d shards: %+v", held, st)
+		}
+		w.stopAll()
+		w.checkReconciled()
+	})
+}
+
+// TestLateNameAgain creates a Lease whose replica does not know that. Others give it shards, and delete it as it is not
+// renewed. When the replica gets through at last, one of them is about to write the table.
+func TestLateNameAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, 20)
+		w.adjust = slowly
+		_, other := w.startLate("")
+		time.Sleep(30 * time.Second)
+		w.adjust = nil
+		p, client := w.startLate("any")
+		other.armAround(client, "any", "")
+		time.Sleep(time.Second)
+		client.arrive(t)
+		time.Sleep(time.Minute)
+		if st := p.replica.Stats(); len(p.replica.Held()) == 0 || st.Losses > 0 {
+			t.Errorf("%+v", st)
 		}
 		w.stopAll()
 		w.checkReconciled()
