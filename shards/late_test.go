@@ -142,8 +142,8 @@ func (w *world) firstIsLast() {
 }
 
 // TestLateTable gives a shard away by a write that is lost. The one who should have had it goes, so its owner could keep
-// it. When the write arrives after all, a third replica must not find the shard free while the owner works on it: either the
-// owner has written the table again, or it has not gone on.
+// it. When the write arrives after all, a third replica must not find the shard free while the owner works on it: either
+// the owner has written the table again, or it has not gone on.
 func TestLateTable(t *testing.T) {
 	for _, rewritten := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) { lateTable(t, rewritten) })

@@ -20,8 +20,8 @@ type membership struct {
 	expiry *time.Timer   // at until
 	exit   *time.Timer   // at exitAt
 	seen   observations
-	// abandoned are the names of Leases that this process tried to create and gave up; it never worked as these members. They
-	// may exist after all, or later.
+	// abandoned are the names of Leases that this process tried to create and gave up; it never worked as these members.
+	// They may exist after all, or later.
 	abandoned []string
 }
 

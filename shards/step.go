@@ -76,8 +76,8 @@ func (t *term) isRewritten(now *table) bool {
 	return false
 }
 
-// deleteExpired deletes the Leases of members that have not renewed them in time, and those that this process has abandoned,
-// also from v. It returns when the next one expires, at the latest when this member would look anyway.
+// deleteExpired deletes the Leases of members that have not renewed them in time, and those that this process has
+// abandoned, also from v. It returns when the next one expires, at the latest when this member would look anyway.
 func (t *term) deleteExpired(ctx context.Context, v *view) (next time.Duration) {
 	next = t.RetryPeriod
 	for name, m := range v.members {
