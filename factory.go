@@ -277,6 +277,9 @@ func (t target) title(goType reflect.Type) string {
 	if text := t.fields.String(); text != "" {
 		words += " fields " + text
 	}
+	if text := t.shard.String(); text != "" {
+		words += " shard " + text
+	}
 	if words == "" {
 		return resourceName(t.resource)
 	}

@@ -123,7 +123,11 @@ func identityOf(name string, scope source.Scope, selector labels.Selector) map[s
 
 // scopeText describes what decides which objects a source brings.
 func scopeText(s source.Scope) string {
-	return fmt.Sprintf("%v of %v in %q, %q, %q, without %v", s.Kind, s.Resource, s.Namespace, s.Labels, s.Fields, s.Trim)
+	text := fmt.Sprintf("%v of %v in %q, %q, %q, without %v", s.Kind, s.Resource, s.Namespace, s.Labels, s.Fields, s.Trim)
+	if shard := s.Shard.String(); shard != "" {
+		text += ", " + shard
+	}
+	return text
 }
 
 // Name returns the informer's name, such as "pods" or "widgets.example.com".

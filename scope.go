@@ -31,6 +31,9 @@ type Scope struct {
 	Namespaces []string
 	// Labels and Fields are selectors in kubectl's notation. The server applies them.
 	Labels, Fields string
+	// Shard limits the scope to a part of these objects, for programs whose replicas divide a collection among themselves.
+	// Each replica has some of the same number of shards.
+	Shard Shard
 	// Trim lists fields to drop, such as ManagedFields. They are not kept in memory.
 	Trim Trim
 	// KeepOpen is Options.KeepOpen for this informer alone. It counts for the user who creates the informer.
@@ -49,7 +52,7 @@ type Scope struct {
 // Source returns the scope of a source for one namespace, for source.FromClient and the like.
 func (s Scope) Source(namespace string) source.Scope {
 	out := source.Scope{
-		Resource: s.Resource, Namespace: namespace, Labels: s.Labels, Fields: s.Fields, Trim: s.Trim,
+		Resource: s.Resource, Namespace: namespace, Labels: s.Labels, Fields: s.Fields, Shard: s.Shard, Trim: s.Trim,
 		MaxObjectBytes: s.maxObjectBytes, MaxSharedBytes: s.maxSharedBytes,
 	}
 	if s.Kind != "" {
@@ -65,6 +68,7 @@ type target struct {
 	namespaces []string
 	labels     labels.Selector
 	fields     fields.Selector
+	shard      Shard
 	trim       Trim
 	budget     int64 // not part of the target's identity, and neither are those that follow
 	fromCache  bool
@@ -89,30 +93,42 @@ func (s Scope) resolve(scheme *runtime.Scheme, t reflect.Type) (target, error) {
 	if err != nil {
 		return target{}, fmt.Errorf("%s: field selector %q: %w", name, s.Fields, err)
 	}
+	if err := s.Shard.Check(); err != nil {
+		return target{}, fmt.Errorf("%s: %w", name, err)
+	}
+	s.Shard.Indexes = slices.Clone(s.Shard.Indexes)
 	return target{
 		resource: resource, kind: s.Kind, namespaces: canonicalNamespaces(s.Namespaces),
-		labels: labelSelector, fields: fieldSelector, trim: Trim(sortedSet(s.Trim)), budget: s.MemoryBudget,
+		labels: labelSelector, fields: fieldSelector, shard: s.Shard, trim: Trim(sortedSet(s.Trim)), budget: s.MemoryBudget,
 		fromCache: s.FirstFromCache, keepOpen: s.KeepOpen,
 	}, nil
 }
 
 // scope converts the target back to a scope.
 func (t target) scope() Scope {
-	return Scope{Resource: t.resource, Kind: t.kind, Namespaces: t.namespaces, Labels: t.labels.String(), Fields: t.fields.String(), Trim: t.trim}
+	return Scope{
+		Resource: t.resource, Kind: t.kind, Namespaces: t.namespaces, Labels: t.labels.String(), Fields: t.fields.String(),
+		Shard: t.shard, Trim: t.trim,
+	}
 }
 
 // id is equal for equal targets, and only for these.
 func (t target) id() string {
 	return strings.Join([]string{
-		t.resource.String(), t.kind, strings.Join(t.namespaces, ","), t.labels.String(), t.fields.String(), strings.Join(t.trim, "\n"),
+		t.resource.String(), t.kind, strings.Join(t.namespaces, ","), t.labels.String(), t.fields.String(),
+		t.shard.String(), strings.Join(t.trim, "\n"),
 	}, "\x00")
 }
 
 // identity describes the target's objects, except for their namespaces, in the files they are saved in.
 func (t target) identity() map[string]string {
-	return map[string]string{
+	identity := map[string]string{
 		"resource": t.resource.String(), "kind": t.kind, "labels": t.labels.String(), "fields": t.fields.String(), "trim": strings.Join(t.trim, ","),
 	}
+	if shard := t.shard.String(); shard != "" {
+		identity["shard"] = shard
+	}
+	return identity
 }
 
 // String lists how the target is narrower than the whole resource; empty if it is not.
@@ -127,6 +143,7 @@ func (t target) String() string {
 	add("namespaces", strings.Join(t.namespaces, ","))
 	add("labels", selectorText(t.labels))
 	add("fields", selectorText(t.fields))
+	add("shard", t.shard.String())
 	add("trim", strings.Join(t.trim, ","))
 	return strings.Join(words, " ")
 }

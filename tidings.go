@@ -1,6 +1,9 @@
 package tidings
 
-import "github.com/tidings/tidings/object"
+import (
+	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/source"
+)
 
 // Object is what informers carry: a pointer to an API type. See object.Object.
 type Object = object.Object
@@ -13,6 +16,15 @@ type Delta[T Object] = object.Delta[T]
 
 // Trim lists fields to drop from objects; see object.Trim for the notation.
 type Trim = object.Trim
+
+// Shard is a part of a collection, for Scope.Shard.
+type Shard = source.Shard
+
+// The fields that a collection can be sharded by.
+const (
+	ShardByUID       = source.ShardByUID
+	ShardByNamespace = source.ShardByNamespace
+)
 
 // Fields that are often worth trimming.
 const (

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/tidings/tidings/internal/codec"
-	"github.com/tidings/tidings/internal/intake"
 	"github.com/tidings/tidings/internal/redact"
 	"github.com/tidings/tidings/object"
 )
@@ -108,7 +107,7 @@ func (s *clientSource[T, L]) ObjectType() reflect.Type {
 func (s *clientSource[T, L]) List(ctx context.Context, opts ListOptions[T], each func(T) error) (ListResult, error) {
 	options := metav1.ListOptions{
 		LabelSelector:        s.scope.Labels,
-		ShardSelector:        intake.ShardOf(ctx),
+		ShardSelector:        s.scope.shardSelector(ctx),
 		FieldSelector:        s.scope.fieldsOf(opts.Only),
 		ResourceVersion:      opts.ResourceVersion,
 		ResourceVersionMatch: metav1.ResourceVersionMatch(opts.ResourceVersionMatch),
@@ -131,6 +130,9 @@ func (s *clientSource[T, L]) List(ctx context.Context, opts ListOptions[T], each
 	objects := s.objects(opts.Previous, opts.NoSharing)
 	// Allocate each item separately, so that one that is kept does not keep the whole page in memory.
 	return result, meta.EachListItemWithAlloc(list, func(item runtime.Object) error {
+		if objects.excludes(item) {
+			return nil
+		}
 		o, err := objects.take(item, 0)
 		if err != nil {
 			return opts.skip(err, s.scope)
@@ -166,7 +168,7 @@ func (s *clientSource[T, L]) Watch(ctx context.Context, opts WatchOptions[T]) (S
 	}
 	options := metav1.ListOptions{
 		LabelSelector:       s.scope.Labels,
-		ShardSelector:       intake.ShardOf(ctx),
+		ShardSelector:       s.scope.shardSelector(ctx),
 		FieldSelector:       s.scope.Fields,
 		ResourceVersion:     opts.ResourceVersion,
 		AllowWatchBookmarks: true,
@@ -226,6 +228,7 @@ func fromOutside(err error) bool {
 
 func (s *clientSource[T, L]) objects(previous Previous[T], noSharing bool) clientObjects[T] {
 	objects := clientObjects[T]{scope: s.scope, selects: s.selects, trim: s.trim, copyAll: noSharing}
+	objects.shard = newShardFilter(s.scope.Shard)
 	if previous != nil && !noSharing {
 		s.sharer.Recheck()
 		objects.previous, objects.sharer = previous, &s.sharer
@@ -245,6 +248,7 @@ func (s *clientSource[T, L]) OnStrayWrite(f func(field string)) { s.sharer.OnStr
 type clientObjects[T object.Object] struct {
 	scope   Scope
 	selects *selection
+	shard   *shardFilter
 	trim    trimmer
 	copyAll bool // every object is a copy
 	// sharer, if not nil, makes copies that share equal parts. If nobody else has the objects
@@ -252,6 +256,15 @@ type clientObjects[T object.Object] struct {
 	sharer   *codec.Sharer[T]
 	owned    bool
 	previous Previous[T]
+}
+
+// excludes reports whether an object is in another shard.
+func (c *clientObjects[T]) excludes(o runtime.Object) bool {
+	if c.shard == nil {
+		return false
+	}
+	m, err := meta.Accessor(o)
+	return err == nil && m.GetName() != "" && c.shard.excludes(m.GetNamespace(), string(m.GetUID()))
 }
 
 // take checks o, and trims and copies it if required. The error is an ObjectError if o has a key.

@@ -84,6 +84,7 @@ func (c *format[T]) wireStats(sum wire.Stats) wire.Stats {
 type objectReader[T object.Object] struct {
 	*format[T]
 	decoder   wire.Decoder[T]
+	shard     *shardFilter
 	by        intake.Decoder[T]
 	reuse     bool // earlier states may be asked for
 	noSharing bool
@@ -98,6 +99,7 @@ func (c *format[T]) newObjectReader(by intake.Decoder[T], reuse, noSharing bool)
 
 func (c *format[T]) reader(d wire.Decoder[T], by intake.Decoder[T], reuse, noSharing bool) *objectReader[T] {
 	r := &objectReader[T]{format: c, decoder: d, by: by, reuse: reuse, noSharing: noSharing}
+	r.shard = newShardFilter(c.scope.Shard)
 	r.arrived.Stable = c.protobuf && c.form == typedForm
 	r.arrived.Exact = r.arrived.Stable && len(c.scope.Trim) == 0 && !noSharing
 	r.arrived.Decode = r.decode

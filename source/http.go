@@ -235,6 +235,9 @@ func (h httpInternals[T]) ListDecoded(
 		if err == io.EOF {
 			return ListResult{ResourceVersion: head.resourceVersion, Continue: head.nextPage}, nil
 		}
+		if r.excludesEncoded(data) {
+			continue
+		}
 		by.Begin()
 		o, err := r.item(data)
 		if err == nil {

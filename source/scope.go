@@ -1,9 +1,11 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -38,6 +40,9 @@ type Scope struct {
 	// Labels and Fields are selectors in kubectl's notation, such as "app=web,tier!=cache".
 	Labels, Fields string
 
+	// Shard limits the collection to a part of its objects; see Shard.
+	Shard Shard
+
 	// Trim lists fields to drop from the objects; see object.Trim for the notation.
 	Trim object.Trim
 	// MaxObjectBytes limits the size of one encoded object; 0 means DefaultMaxObjectBytes. A larger one ends
@@ -69,6 +74,10 @@ func (s Scope) complete() (Scope, error) {
 	if _, err := fields.ParseSelector(s.Fields); err != nil {
 		return s, fmt.Errorf("source: %v: field selector %q: %w", s, s.Fields, err)
 	}
+	if err := s.Shard.Check(); err != nil {
+		return s, fmt.Errorf("source: %v: %w", s, err)
+	}
+	s.Shard.Indexes = slices.Clone(s.Shard.Indexes)
 	switch {
 	case s.MaxObjectBytes < 0:
 		return s, fmt.Errorf("source: %v: MaxObjectBytes is %d; it cannot be negative", s, s.MaxObjectBytes)
@@ -107,10 +116,15 @@ func checkName(o object.Object) error {
 // query returns the query parameters common to lists and watches with a context.
 func (s Scope) query(ctx context.Context) url.Values {
 	q := url.Values{}
-	setQuery(q, "shardSelector", intake.ShardOf(ctx))
+	setQuery(q, "shardSelector", s.shardSelector(ctx))
 	setQuery(q, "labelSelector", s.Labels)
 	setQuery(q, "fieldSelector", s.Fields)
 	return q
+}
+
+// shardSelector returns the shard to ask for. That of the context has precedence.
+func (s Scope) shardSelector(ctx context.Context) string {
+	return cmp.Or(intake.ShardOf(ctx), s.Shard.String())
 }
 
 // listQuery returns the query parameters of a list.

@@ -16,6 +16,9 @@ import (
 // maxBatch is the maximum number of events that one Next returns.
 const maxBatch = 512
 
+// none is the type of an event that is not one.
+const none EventType = 0
+
 // parseEventType parses the protocol's event types. It returns Invalid for others.
 func parseEventType(name string) EventType {
 	switch name {
@@ -77,20 +80,24 @@ func (s *stream[T]) Next(buf []Event[T]) ([]Event[T], error) {
 func (s *stream[T]) NextDecoded(each func(Event[T], intake.Received[T])) error {
 	s.decoder.Recheck()
 	s.by.Begin()
-	for n := 0; n == 0 || n < maxBatch && s.events.Buffered(); n++ {
+	for n := 0; n == 0 || n < maxBatch && s.events.Buffered(); {
 		if s.err != nil {
 			return s.err
 		}
 		e, o, err := s.next()
-		if err != nil {
+		switch {
+		case err != nil:
 			s.err = s.explain(err)
 			return s.err
+		case e.Type != none:
+			each(e, o)
+			n++
 		}
-		each(e, o)
 	}
 	return nil
 }
 
+// next returns the next event. Its type is none if its object is in another shard.
 func (s *stream[T]) next() (e Event[T], o intake.Received[T], err error) {
 	name, data, err := s.events.Next()
 	switch {
@@ -115,6 +122,9 @@ func (s *stream[T]) event(name string, data []byte) (e Event[T], o intake.Receiv
 		e, err = s.bookmarkEvent(data)
 		return e, o, err
 	}
+	if s.excludesEvent(data) {
+		return e, o, nil
+	}
 	o, means, err := s.objectReader.event(data, t)
 	switch {
 	case err == nil && means != t && s.initial:
@@ -126,6 +136,15 @@ func (s *stream[T]) event(name string, data []byte) (e Event[T], o intake.Receiv
 		return e, o, kind
 	}
 	return invalid[T](fmt.Errorf("%s: %w", name, err)), o, nil
+}
+
+// excludesEvent reports whether the object of an event is in another shard.
+func (s *stream[T]) excludesEvent(data []byte) bool {
+	if s.shard == nil {
+		return false
+	}
+	raw, err := s.open(data)
+	return err == nil && s.excludesEncoded(raw)
 }
 
 func (s *stream[T]) bookmarkEvent(data []byte) (Event[T], error) {

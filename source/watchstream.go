@@ -45,17 +45,14 @@ func (s *watchStream[T]) Next(buf []Event[T]) ([]Event[T], error) {
 	if s.objects.sharer != nil {
 		s.objects.sharer.Recheck()
 	}
-	var e watch.Event
-	var ok bool
-	select {
-	case <-s.closed:
-		return buf, s.end(ErrClosed)
-	case <-s.ctx.Done():
-		return buf, s.end(context.Cause(s.ctx))
-	case e, ok = <-s.watch.ResultChan():
-	}
-	for n := 1; ; n++ {
-		if !ok {
+	for n := 0; ; {
+		e, ok, err := s.wait(n == 0)
+		switch {
+		case err == errNoneYet:
+			return buf, nil
+		case err != nil:
+			return buf, s.end(err)
+		case !ok:
 			return buf, s.endOfEvents()
 		}
 		s.initial = false
@@ -63,19 +60,41 @@ func (s *watchStream[T]) Next(buf []Event[T]) ([]Event[T], error) {
 			return buf, s.end(errorOf(e.Object))
 		}
 		event, err := s.event(e)
-		if err != nil {
+		switch {
+		case err != nil:
 			return buf, s.end(err)
+		case event.Type == none:
+			continue
 		}
 		buf = append(buf, event)
 		// A bookmark ends the batch: a store that is told of versions is told of its version too.
-		if n == maxBatch || event.Type == Bookmark {
+		if n++; n == maxBatch || event.Type == Bookmark {
 			return buf, nil
 		}
+	}
+}
+
+// errNoneYet says that a watch's channel is empty.
+var errNoneYet = errors.New("no event yet")
+
+// wait returns the watch's next event, or false if there will be none. If the event is not required, and has not come yet,
+// it returns errNoneYet.
+func (s *watchStream[T]) wait(required bool) (e watch.Event, ok bool, err error) {
+	if !required {
 		select {
 		case e, ok = <-s.watch.ResultChan():
+			return e, ok, nil
 		default:
-			return buf, nil
+			return e, false, errNoneYet
 		}
+	}
+	select {
+	case <-s.closed:
+		return e, false, ErrClosed
+	case <-s.ctx.Done():
+		return e, false, context.Cause(s.ctx)
+	case e, ok = <-s.watch.ResultChan():
+		return e, ok, nil
 	}
 }
 
@@ -122,11 +141,15 @@ func (s *watchStream[T]) end(err error) error {
 	return err
 }
 
-// event converts an event that is not an ERROR. A returned error ends the stream.
+// event converts an event that is not an ERROR. Its type is none if its object is in another shard. A returned error ends
+// the stream.
 func (s *watchStream[T]) event(e watch.Event) (Event[T], error) {
 	t := parseEventType(string(e.Type))
 	if t == Bookmark {
 		return s.bookmark(e.Object)
+	}
+	if t != Invalid && s.objects.excludes(e.Object) {
+		return Event[T]{}, nil
 	}
 	o, err := s.objects.take(e.Object, t)
 	if t == Invalid {
