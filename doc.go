@@ -36,6 +36,10 @@
 //  9. Light. Equal parts of objects are stored once. Objects in a store are read-only; a cheap guard, on by
 //     default, detects writes to them ([Mutation]), and such a write does not spread to other objects.
 //  10. Safe. Malicious or corrupt input results in an error, never a panic, a hang or unbounded memory.
+//  11. Never worse. A program that moves to this module's packages for client-go or controller-runtime by changing a line
+//     behaves as it did, wherever those document it; docs/migrating.md lists the differences.
+//  12. One owner. Of a sharded controller's keys (package shards), each is reconciled by one replica at a time, and by one
+//     soon after any failure; docs/shards.md has the exceptions.
 //
 // # Reading the source
 //
