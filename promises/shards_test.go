@@ -130,7 +130,8 @@ func TestOneOwner(t *testing.T) {
 		}
 		o := &onlyOne{t: t, running: map[tidings.Key]string{}, last: map[tidings.Key]string{}}
 		touch := func() {
-			for _, p := range server.Objects(corev1.SchemeGroupVersion.WithResource("pods")) {
+			for _, o := range server.Objects(corev1.SchemeGroupVersion.WithResource("pods")) {
+				p := o.DeepCopyObject().(pod)
 				p.SetLabels(map[string]string{"at": fmt.Sprint(time.Now().UnixNano())})
 				server.Update(p)
 			}
