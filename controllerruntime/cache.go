@@ -21,6 +21,7 @@ import (
 
 	"github.com/tidings/tidings"
 	"github.com/tidings/tidings/controller"
+	"github.com/tidings/tidings/ondemand"
 	"github.com/tidings/tidings/source"
 )
 
@@ -69,7 +70,8 @@ func newCache(config *rest.Config, opts cache.Options, native tidings.Options) (
 	if err != nil {
 		return nil, err
 	}
-	made := &informers{factory: factory, base: address.Path, scheme: opts.Scheme, mapper: opts.Mapper, custom: opts.NewInformer}
+	made := &informers{factory: factory, base: address.Path, scheme: opts.Scheme, mapper: opts.Mapper,
+		custom: opts.NewInformer, onDemand: onDemand}
 	opts.HTTPClient, opts.NewInformer = recording(opts.HTTPClient), made.newInformer
 	upstream, err := cache.New(config, opts)
 	if err != nil {
@@ -131,7 +133,7 @@ func Status(c cache.Cache) ([]tidings.Status, bool) {
 type runtimeCache struct {
 	cache.Cache
 	informers *informers
-	onDemand  map[schema.GroupVersionKind]bool
+	onDemand  map[schema.GroupVersionKind]ondemand.Options
 	// onlyExisting says that reads make no informers.
 	onlyExisting bool
 	writes       *controller.OwnWrites // nil unless reads wait for writes
@@ -231,7 +233,7 @@ func (c *runtimeCache) GetInformer(ctx context.Context, obj client.Object, opts 
 
 // GetInformerForKind is like GetInformer, for a kind in the scheme.
 func (c *runtimeCache) GetInformerForKind(ctx context.Context, kind schema.GroupVersionKind, opts ...cache.InformerGetOption) (cache.Informer, error) {
-	if c.onDemand[kind] {
+	if _, ok := c.onDemand[kind]; ok {
 		return c.GetInformer(ctx, metadataOfKind(kind), opts...)
 	}
 	inf, err := c.Cache.GetInformerForKind(ctx, kind, append(opts[:len(opts):len(opts)], cache.BlockUntilSynced(false))...)

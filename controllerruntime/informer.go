@@ -33,7 +33,8 @@ type informers struct {
 	writes  *controller.OwnWrites // nil unless reads wait for writes
 	// oneWatch says that all forms of a kind share a watch that can; see OneWatch.
 	oneWatch bool
-	custom   newInformerFunc // the program's cache.Options.NewInformer, may be nil
+	onDemand map[schema.GroupVersionKind]ondemand.Options // the kinds that are read on demand
+	custom   newInformerFunc                              // the program's cache.Options.NewInformer, may be nil
 	// metricsName and metricsProvider are those of InformerMetrics, may be nil.
 	metricsName     *toolscache.InformerName
 	metricsProvider toolscache.InformerMetricsProvider

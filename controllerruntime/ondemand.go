@@ -23,6 +23,7 @@ import (
 
 	"github.com/tidings/tidings"
 	"github.com/tidings/tidings/ondemand"
+	"github.com/tidings/tidings/source"
 )
 
 // OnDemand marks a kind whose bodies are read when somebody asks for them, while only the metadata is held, as in
@@ -34,7 +35,13 @@ import (
 // have not been read yet. Informers of the kind, and so handlers, predicates and mapping functions, get a
 // *metav1.PartialObjectMetadata. IndexField takes only an index over that. Of the metadata, managed fields and the
 // annotation of kubectl apply are dropped. See docs/on-demand.md in the Tidings repository.
+//
+// While reading one by one would take more than holding all bodies, they are held, with a list and a watch of their own.
 func OnDemand(in any) (any, error) { return in, nil }
+
+// OnDemandOnly is OnDemand for kinds whose bodies are never held all, however often they are read: for values that must
+// not be in the process unless somebody has asked for them.
+func OnDemandOnly(in any) (any, error) { return in, nil }
 
 // WithOnDemand marks kinds with OnDemand, unless ByObject has a Transform for them; without kinds, Secrets and
 // ConfigMaps. newCache is NewCache, or what WithOptions returns.
@@ -81,25 +88,31 @@ func mark(opts cache.Options, obj client.Object) error {
 }
 
 func isOnDemand(transform toolscache.TransformFunc) bool {
-	return transform != nil && sourceLineOf(transform) == sourceLineOf(OnDemand)
+	return isFunc(transform, OnDemand) || isFunc(transform, OnDemandOnly)
+}
+
+// isFunc compares source lines, because the compiler creates a separate function for each call site.
+func isFunc(transform, mark toolscache.TransformFunc) bool {
+	return transform != nil && sourceLineOf(transform) == sourceLineOf(mark)
 }
 
 // onDemandKinds returns the kinds that are marked. The options must have a scheme.
-func onDemandKinds(opts cache.Options) (map[schema.GroupVersionKind]bool, error) {
+func onDemandKinds(opts cache.Options) (map[schema.GroupVersionKind]ondemand.Options, error) {
 	if isOnDemand(opts.DefaultTransform) || anyOnDemand(opts.DefaultNamespaces) {
 		return nil, errors.New("OnDemand is set as a default for all kinds; set it as the Transform in ByObject, for each kind whose bodies are not to be held")
 	}
-	kinds := map[schema.GroupVersionKind]bool{}
+	kinds := map[schema.GroupVersionKind]ondemand.Options{}
 	for obj, options := range opts.ByObject {
 		kind, err := apiutil.GVKForObject(obj, opts.Scheme)
 		if err != nil {
 			return nil, err
 		}
-		if isOnDemand(options.Transform) {
-			kinds[kind] = true
+		marked := isOnDemand(options.Transform)
+		if marked {
+			kinds[kind] = ondemand.Options{NeverHoldAll: isFunc(options.Transform, OnDemandOnly)}
 		}
 		for namespace, config := range options.Namespaces {
-			if config.Transform != nil && isOnDemand(config.Transform) != kinds[kind] {
+			if config.Transform != nil && isOnDemand(config.Transform) != marked {
 				return nil, fmt.Errorf("%s is on demand in some namespaces only, %q differs; set OnDemand as the Transform of its ByObject, and no Transform in its Namespaces", kind.Kind, namespace)
 			}
 		}
@@ -128,7 +141,8 @@ func (c *runtimeCache) onDemandKind(obj runtime.Object) (kind schema.GroupVersio
 	if _, isList := obj.(client.ObjectList); isList {
 		kind.Kind = strings.TrimSuffix(kind.Kind, "List")
 	}
-	return kind, c.onDemand[kind]
+	_, ok = c.onDemand[kind]
+	return kind, ok
 }
 
 // metadataFor returns what stands for the object in the cache: if its kind is read on demand, its metadata.
@@ -304,6 +318,8 @@ func (m metadataInformer) Get(key tidings.Key) (*metav1.PartialObjectMetadata, b
 	return found, ok
 }
 
+func (m metadataInformer) Len() int { return m.Snapshot().Len() }
+
 // example returns an object of the kind in a form.
 func (is *informers) example(kind schema.GroupVersionKind, as form) (tidings.Object, error) {
 	if as == unstructuredForm {
@@ -367,7 +383,7 @@ func (is *informers) reader(
 		return reader, inf, nil
 	}
 	reader, err := ondemand.NewReader(is.factory.Client(), inf.info.scope, example, metadataInformer{inf.native()},
-		ondemand.Options{})
+		is.allLike(example, inf.info.scope), is.onDemand[kind])
 	if err != nil {
 		return nil, nil, fmt.Errorf("tidings: %s: %w", kind.Kind, err)
 	}
@@ -376,6 +392,20 @@ func (is *informers) reader(
 	}
 	inf.readers[goType] = reader
 	return reader, inf, nil
+}
+
+// allLike returns a function that makes an informer of all objects of a scope, in the example's form.
+func (is *informers) allLike(
+	example tidings.Object, of source.Scope,
+) func() (*tidings.SharedInformer[tidings.Object], error) {
+	scope := tidings.Scope{Resource: of.Resource, Kind: of.Kind.Kind, Namespaces: []string{of.Namespace},
+		Labels: of.Labels, Fields: of.Fields}
+	newSource := func(scope tidings.Scope, namespace string) (listerWatcher, error) {
+		return source.NewHTTPLike(is.factory.Client(), scope.Source(namespace), example)
+	}
+	return func() (*tidings.SharedInformer[tidings.Object], error) {
+		return tidings.UnsharedInformer(is.factory, scope, tidings.UnsharedOptions[tidings.Object]{Source: newSource})
+	}
 }
 
 func removedError(kind schema.GroupVersionKind) error {

@@ -186,6 +186,44 @@ func TestOnDemandRequests(t *testing.T) {
 	})
 }
 
+// TestOnDemandHoldsAll: Secrets that are read again and again, each time in another version, are held in full, unless the
+// mark says never.
+func TestOnDemandHoldsAll(t *testing.T) {
+	for name, mark := range map[string]toolscache.TransformFunc{
+		"OnDemand": tidingsruntime.OnDemand, "OnDemandOnly": tidingsruntime.OnDemandOnly,
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, tidingsruntime.NewCache, func(w *world) {
+				const n = 150
+				for i := range n {
+					w.Create(secret("a", fmt.Sprint(i), "0"))
+				}
+				c := w.start(cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: {Transform: mark}}})
+				var requests int
+				for round := range 4 {
+					before := w.Count(tidingstest.Get)
+					for i := range n {
+						w.Update(secret("a", fmt.Sprint(i), fmt.Sprint(round)))
+					}
+					w.settle()
+					for i := range n {
+						var s corev1.Secret
+						key := client.ObjectKey{Namespace: "a", Name: fmt.Sprint(i)}
+						if err := c.Get(w.ctx(), key, &s); err != nil || string(s.Data["value"]) != fmt.Sprint(round) {
+							w.Fatalf("%v: %q, %v", key, s.Data["value"], err)
+						}
+						s.Data["value"][0] = 'X' // the object is the caller's
+					}
+					requests = w.Count(tidingstest.Get) - before
+				}
+				if held := requests == 0; held != (name == "OnDemand") {
+					w.Errorf("%d requests in the last round", requests)
+				}
+			})
+		})
+	}
+}
+
 func TestOnDemandHandlers(t *testing.T) {
 	bubble(t, tidingsruntime.NewCache, func(w *world) {
 		w.Create(secret("a", "one", "v"))

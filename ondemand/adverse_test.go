@@ -85,6 +85,7 @@ type advancing struct{ version atomic.Int64 }
 
 func (*advancing) Name() string                                         { return "secrets" }
 func (*advancing) Get(object.Key) (*metav1.PartialObjectMetadata, bool) { return nil, false }
+func (*advancing) Len() int                                             { return 1 }
 
 func (a *advancing) ResourceVersionIn(string) string {
 	version := a.version.Add(1)
@@ -106,7 +107,7 @@ func TestConcurrentReadsKeepBodies(t *testing.T) {
 	metadata := new(advancing)
 	metadata.version.Store(1000)
 	scope := source.Scope{Resource: corev1.SchemeGroupVersion.WithResource("secrets")}
-	reader, err := ondemand.NewReader(client, scope, new(corev1.Secret), metadata, ondemand.Options{})
+	reader, err := ondemand.NewReader(client, scope, new(corev1.Secret), metadata, nil, ondemand.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

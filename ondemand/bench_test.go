@@ -18,7 +18,9 @@ func BenchmarkBodies(b *testing.B) {
 	for i := range 200 {
 		server.Create(secret(fmt.Sprintf("%03d", i), strings.Repeat("x", 2000)))
 	}
-	inf := start[*corev1.Secret](b, server, tidings.Scope{}, ondemand.Options{MaxBytes: 1, Concurrency: 1})
+	inf := start[*corev1.Secret](b, server, tidings.Scope{}, ondemand.Options{
+		MaxBytes: 1, Concurrency: 1, NeverHoldAll: true,
+	})
 	read := func(b *testing.B, read func() (ondemand.List[*corev1.Secret], error)) {
 		for b.Loop() {
 			if list, err := read(); err != nil || len(list.Items) != 200 {

@@ -20,6 +20,7 @@ type body[T object.Object] struct {
 	encoded []byte
 	object  T // set if encoding would lose something
 	size    int64
+	ghost   bool // nothing is kept: the informer of all bodies has it. It counts as if it were, for the balance.
 }
 
 // bodyOverhead is roughly what a body takes besides its bytes.
@@ -43,6 +44,11 @@ func (b *body[T]) open(codec *codec.Objects[T]) (T, error) {
 	return codec.DecodeAlone(b.encoded)
 }
 
+// is reports whether the body is of just the metadata's version.
+func (b *body[T]) is(m *metav1.PartialObjectMetadata) bool {
+	return b.version == m.ResourceVersion && b.uid == m.UID
+}
+
 // fits reports whether the body is not older than the metadata. One with another uid is of an object that was created
 // later under the same name.
 func (b *body[T]) fits(m *metav1.PartialObjectMetadata) bool {
@@ -59,8 +65,11 @@ type cache[T object.Object] struct {
 	order   list.List                    // of *entry[T], the one read last in front
 	bytes   int64
 	version map[string]string // the last seen version of the metadata, by namespace
+	newest  map[string]string // the newest version of a requested body, by namespace
 	sweeper *time.Timer       // runs sweep; nil while nothing is held
 	closed  bool              // nothing is kept any more
+	// puts counts the bodies that were requested, and putBytes their sizes.
+	puts, putBytes int64
 }
 
 type entry[T object.Object] struct {
@@ -72,7 +81,8 @@ type entry[T object.Object] struct {
 func newCache[T object.Object](opts Options) *cache[T] {
 	return &cache[T]{
 		maxBytes: opts.MaxBytes, keepFor: opts.KeepFor,
-		byKey: make(map[object.Key]*list.Element), version: make(map[string]string),
+		byKey:   make(map[object.Key]*list.Element),
+		version: make(map[string]string), newest: make(map[string]string),
 	}
 }
 
@@ -84,6 +94,7 @@ func (c *cache[T]) get(key object.Key, m *metav1.PartialObjectMetadata, snapshot
 	version := snapshots.ResourceVersionIn(key.Namespace)
 	if last := c.version[key.Namespace]; object.OlderResourceVersion(version, last) {
 		c.removeAll() // the server was restored from a backup: what was read may never have been
+		clear(c.newest)
 	}
 	c.version[key.Namespace] = version
 	e := c.byKey[key]
@@ -91,14 +102,43 @@ func (c *cache[T]) get(key object.Key, m *metav1.PartialObjectMetadata, snapshot
 		return nil
 	}
 	held := e.Value.(*entry[T])
-	current := held.body.version == m.ResourceVersion && held.body.uid == m.UID
 	ahead := held.body.fits(m) && object.OlderResourceVersion(version, held.body.version)
-	if !current && !ahead {
+	if held.body.ghost || !held.body.is(m) && !ahead {
 		return nil
 	}
 	held.read = time.Now()
 	c.order.MoveToFront(e)
 	return held.body
+}
+
+// serve decides whether a reader gets the body in just the metadata's version from the informer of all, which had
+// reached a version before. It has to have seen what requests have brought: otherwise the reader might go back. requested
+// is set if that would have been a request without the informer.
+func (c *cache[T]) serve(key object.Key, m *metav1.PartialObjectMetadata, reached string) (serve, requested bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if object.OlderResourceVersion(reached, c.newest[key.Namespace]) {
+		return false, false
+	}
+	size := c.meanSize()
+	if e := c.byKey[key]; e != nil {
+		requested, size = !e.Value.(*entry[T]).body.is(m), e.Value.(*entry[T]).body.size
+		c.remove(e)
+	} else {
+		requested = true
+	}
+	c.add(key, &body[T]{uid: m.UID, version: m.ResourceVersion, size: size, ghost: true})
+	return true, requested
+}
+
+// meanSize returns the mean size of the bodies that were requested. The caller holds mu.
+func (c *cache[T]) meanSize() int64 { return c.putBytes / max(1, c.puts) }
+
+// sizeOf returns what a number of bodies take.
+func (c *cache[T]) sizeOf(objects int) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return int64(objects) * c.meanSize()
 }
 
 // put keeps the body instead of an older one of the object.
@@ -108,6 +148,15 @@ func (c *cache[T]) put(key object.Key, b *body[T]) {
 	if e := c.byKey[key]; e != nil {
 		c.remove(e)
 	}
+	c.puts, c.putBytes = c.puts+1, c.putBytes+b.size
+	if object.OlderResourceVersion(c.newest[key.Namespace], b.version) || c.newest[key.Namespace] == "" {
+		c.newest[key.Namespace] = b.version
+	}
+	c.add(key, b)
+}
+
+// add keeps the body in front. The caller holds mu, and has removed an older one.
+func (c *cache[T]) add(key object.Key, b *body[T]) {
 	if b.size > c.maxBytes || c.closed {
 		return
 	}

@@ -30,6 +30,10 @@ type Options struct {
 	KeepFor time.Duration
 	// Concurrency is how many requests a List has under way at a time; 0 means 8. A Get does not wait for them.
 	Concurrency int
+	// NeverHoldAll keeps the informer from holding all bodies. Otherwise it does so, with a list and watch of them, while
+	// that takes less than the requests that it saves. Set it for values that must not be in the process unless somebody
+	// has asked for them.
+	NeverHoldAll bool
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -76,14 +80,25 @@ func New[T object.Object](factory *tidings.Factory, scope tidings.Scope, opts Op
 	}
 	inf := &Informer[T]{resource: scope.Resource.GroupResource()}
 	newSource := func(scope source.Scope) (*source.HTTP[T], error) { return source.NewHTTP[T](client, scope) }
-	if inf.reader, err = newReader(newSource, codec, scope.Source(""), nil, opts); err != nil {
+	bodies := scope
+	all := func() (*tidings.SharedInformer[T], error) { // not a shared one, which may have a transform
+		return tidings.UnsharedInformer(factory, bodies, tidings.UnsharedOptions[T]{})
+	}
+	if inf.reader, err = newReader(newSource, codec, scope.Source(""), nil, all, opts); err != nil {
 		return nil, err
 	}
 	scope.Trim = append(scope.Trim[:len(scope.Trim):len(scope.Trim)], MetadataTrim()...)
 	inf.metadata, err = tidings.Informer[*metav1.PartialObjectMetadata](factory, scope)
-	inf.reader.metadata = inf.metadata
+	inf.reader.metadata = metadataOf{inf.metadata}
 	return inf, err
 }
+
+// metadataOf is the Metadata of an informer.
+type metadataOf struct {
+	*tidings.SharedInformer[*metav1.PartialObjectMetadata]
+}
+
+func (m metadataOf) Len() int { return m.Snapshot().Len() }
 
 // builtin returns the resource of a built-in type.
 func builtin(t reflect.Type) (none schema.GroupVersionResource, err error) {
@@ -108,6 +123,9 @@ func builtin(t reflect.Type) (none schema.GroupVersionResource, err error) {
 func (inf *Informer[T]) Metadata() *tidings.SharedInformer[*metav1.PartialObjectMetadata] {
 	return inf.metadata
 }
+
+// HoldsAll reports whether all bodies are held now, because that takes less than reading them on demand.
+func (inf *Informer[T]) HoldsAll() bool { return inf.reader.HoldsAll() }
 
 // Stop ends the requests under way, drops the bodies, and releases the informer of the metadata as its Stop does.
 func (inf *Informer[T]) Stop(ctx context.Context) error {

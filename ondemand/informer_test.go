@@ -403,6 +403,7 @@ func TestUnstructuredAndBadInput(t *testing.T) {
 var schedulesFlag = flag.Int("schedules", 200, "how many schedules of TestNeverOlder to run")
 
 // TestNeverOlder writes and reads at random while the server misbehaves, and checks each read against what was written.
+// In half of the schedules, all bodies are held again and again.
 // "make simulate" runs more schedules.
 func TestNeverOlder(t *testing.T) {
 	seed := testseed.Seed(t)
@@ -413,6 +414,9 @@ func TestNeverOlder(t *testing.T) {
 	var reads, newer int
 	for i := range schedules {
 		synctest.Test(t, func(t *testing.T) {
+			if i%2 == 0 {
+				ondemand.HoldEagerly(t)
+			}
 			r, n := runSchedule(t, rand.New(rand.NewPCG(seed, uint64(i))))
 			reads, newer = reads+r, newer+n
 		})

@@ -105,7 +105,8 @@ func (r *Reader[T]) ReadSelected(
 ) (List[T], error) {
 	missing := 0
 	for _, m := range metadata {
-		if r.held.get(object.KeyOf(m), m, r.metadata) == nil {
+		key := object.KeyOf(m)
+		if _, _, all := r.all.get(key, m); !all && r.held.get(key, m, r.metadata) == nil {
 			missing++
 		}
 	}
@@ -127,6 +128,7 @@ func (r *Reader[T]) list(ctx context.Context, s Selection) map[object.Key]*body[
 			break
 		}
 	}
+	r.all.note(r.flights.life, len(s.Namespaces), len(listed))
 	return listed
 }
 
@@ -171,7 +173,7 @@ func (r *Reader[T]) bodies(
 	var failed sync.Once
 	var failure error
 	for i, m := range selected {
-		obj, done, err := r.present(m, listed)
+		obj, done, err := r.presentIn(listed, m)
 		if done {
 			found[i] = obj
 		}
@@ -202,19 +204,17 @@ func (r *Reader[T]) bodies(
 	return collect(selected, found), nil
 }
 
-// present returns the object if no request is needed for it.
-func (r *Reader[T]) present(
-	m *metav1.PartialObjectMetadata, listed map[object.Key]*body[T],
+// presentIn is present, for what was just listed as well.
+func (r *Reader[T]) presentIn(
+	listed map[object.Key]*body[T], m *metav1.PartialObjectMetadata,
 ) (obj T, ok bool, err error) {
 	key := object.KeyOf(m)
-	b := listed[key]
-	if b != nil && b.fits(m) {
+	if b := listed[key]; b != nil && b.fits(m) {
 		r.held.put(key, b)
-	} else if b = r.held.get(key, m, r.metadata); b == nil {
-		return obj, false, nil
+		obj, err = b.open(r.codec)
+		return obj, err == nil, err
 	}
-	obj, err = b.open(r.codec)
-	return obj, true, err
+	return r.present(m)
 }
 
 // collect returns the list of those objects that were found.

@@ -29,6 +29,8 @@ type Metadata interface {
 	Get(object.Key) (*metav1.PartialObjectMetadata, bool)
 	// ResourceVersionIn returns the version that the newest snapshot is current to in a namespace.
 	ResourceVersionIn(namespace string) string
+	// Len returns how many objects the newest snapshot has.
+	Len() int
 }
 
 // Reader reads the bodies of objects whose metadata somebody else has selected. Informer has one of its own; it is
@@ -41,13 +43,16 @@ type Reader[T object.Object] struct {
 	codec     *codec.Objects[T]
 	opts      Options
 	held      *cache[T]
+	all       holding[T]
 	flights   flights[T]
 	pause     pause
 }
 
 // NewReader returns a reader of objects of the example's type, which is known only at run time. The scope is that of
-// the metadata; its namespace does not matter.
-func NewReader(client *source.Client, scope source.Scope, example object.Object, metadata Metadata, opts Options,
+// the metadata; its namespace does not matter. The function all makes an informer of all bodies, for when that pays; the
+// reader starts and stops it.
+func NewReader(client *source.Client, scope source.Scope, example object.Object, metadata Metadata,
+	all func() (*tidings.SharedInformer[object.Object], error), opts Options,
 ) (*Reader[object.Object], error) {
 	codec, err := codec.NewAs[object.Object](reflect.TypeOf(example), 0)
 	if err != nil {
@@ -56,17 +61,24 @@ func NewReader(client *source.Client, scope source.Scope, example object.Object,
 	newSource := func(scope source.Scope) (*source.HTTP[object.Object], error) {
 		return source.NewHTTPLike(client, scope, example)
 	}
-	return newReader(newSource, codec, scope, metadata, opts)
+	return newReader(newSource, codec, scope, metadata, all, opts)
 }
 
 func newReader[T object.Object](newSource func(source.Scope) (*source.HTTP[T], error), codec *codec.Objects[T],
-	scope source.Scope, metadata Metadata, opts Options,
+	scope source.Scope, metadata Metadata, all func() (*tidings.SharedInformer[T], error), opts Options,
 ) (r *Reader[T], err error) {
 	if opts, err = opts.withDefaults(); err != nil {
 		return nil, err
 	}
 	r = &Reader[T]{metadata: metadata, scope: scope, newSource: newSource, codec: codec, opts: opts,
 		held: newCache[T](opts)}
+	if !opts.NeverHoldAll {
+		r.all.informer = all
+		r.all.size = func() (objects int, bytes int64) {
+			objects = r.metadata.Len()
+			return objects, r.held.sizeOf(objects)
+		}
+	}
 	r.flights.life, r.flights.end = context.WithCancelCause(context.Background())
 	if r.source, err = newSource(scope); err != nil {
 		return nil, fmt.Errorf("on demand: %w", err)
@@ -77,14 +89,15 @@ func newReader[T object.Object](newSource func(source.Scope) (*source.HTTP[T], e
 // Read returns the object that the metadata belongs to. Unless its body is held, it is requested. See Informer.Get.
 func (r *Reader[T]) Read(ctx context.Context, m *metav1.PartialObjectMetadata) (none T, err error) {
 	key := object.KeyOf(m)
-	if b := r.held.get(key, m, r.metadata); b != nil {
-		return b.open(r.codec)
+	if obj, ok, err := r.present(m); ok || err != nil {
+		return obj, err
 	}
 	for asked := false; ; asked = true {
 		b, joined, err := r.flights.join(ctx, key, func(ctx context.Context) (*body[T], error) {
 			if b := r.held.get(key, m, r.metadata); b != nil {
 				return b, nil // another request ended between the look and this one
 			}
+			r.all.note(r.flights.life, 1, 0)
 			return r.fetch(ctx, m)
 		})
 		absent, isAbsent := errors.AsType[*absentError](err)
@@ -99,6 +112,24 @@ func (r *Reader[T]) Read(ctx context.Context, m *metav1.PartialObjectMetadata) (
 		// the server was restored from a backup. The next one that is under way was sent later.
 		m = r.newest(m)
 	}
+}
+
+// present returns the object if no request is needed for it.
+func (r *Reader[T]) present(m *metav1.PartialObjectMetadata) (obj T, ok bool, err error) {
+	key := object.KeyOf(m)
+	if b := r.held.get(key, m, r.metadata); b != nil {
+		obj, err = b.open(r.codec)
+		return obj, err == nil, err
+	}
+	obj, reached, ok := r.all.get(key, m)
+	if !ok {
+		return obj, false, nil
+	}
+	serve, requested := r.held.serve(key, m, reached)
+	if requested {
+		r.all.note(r.flights.life, 1, 0)
+	}
+	return obj, serve, nil
 }
 
 // newest returns the object's metadata from the newest snapshot, or what is known if that has none.
@@ -118,8 +149,12 @@ func (r *Reader[T]) explain(key object.Key, err error) error {
 		r.metadata.Name(), key.Namespace, err)
 }
 
+// HoldsAll reports whether all bodies are held now, because that takes less than reading them on demand.
+func (r *Reader[T]) HoldsAll() bool { return r.all.all.Load() != nil }
+
 // Stop ends the requests under way, and drops the bodies. Reads that would need a request fail from then on.
 func (r *Reader[T]) Stop() {
 	r.flights.stop()
+	r.all.close()
 	r.held.close()
 }

@@ -43,8 +43,6 @@
 //     duration (③). The precondition of that deletion is the version seen, so the owner has not renewed it since. By
 //     then it has long started nothing. What it had started was canceled, and if that did not end in time, the process
 //     had to exit: [Replica.Lead] returned.
-//     A process also deletes Leases that it gave up creating, and that exist nevertheless: it never worked under their
-//     names.
 //  4. Deleting Leases by hand, or restoring the API server from a backup, breaks 2 and 3. A member that finds its Lease
 //     gone, or a table older than one that it has seen, or one that gives a shard that it has to somebody else, stops
 //     at once, and takes part again under a new name. It finds out when it next reads: when its watch breaks or tells of

@@ -76,15 +76,12 @@ func (t *term) isRewritten(now *table) bool {
 	return false
 }
 
-// deleteExpired deletes the Leases of members that have not renewed them in time, and those that this process has
-// abandoned, also from v. It returns when the next one expires, at the latest when this member would look anyway.
+// deleteExpired deletes the Leases of members that have not renewed them in time, also from v. It returns when the next
+// one expires, at the latest when this member would look anyway.
 func (t *term) deleteExpired(ctx context.Context, v *view) (next time.Duration) {
 	next = t.RetryPeriod
 	for name, m := range v.members {
 		left, since := t.seen.left(m.lease, t.Duration)
-		if slices.Contains(t.abandoned, name) {
-			left = 0
-		}
 		if name == t.name || left > 0 {
 			if name != t.name {
 				next = min(next, left)
@@ -100,7 +97,7 @@ func (t *term) deleteExpired(ctx context.Context, v *view) (next time.Duration) 
 		case err == nil || apierrors.IsNotFound(err):
 			delete(v.members, name)
 			t.noteUnowned(v.table, name, since)
-			t.Logger.Info("a member has gone", "member", name, "replica", m.identity, "not renewed since", since)
+			t.Logger.Info("another replica has gone", "replica", m.identity, "not renewed since", since)
 		case apierrors.IsConflict(err): // it was renewed after all
 		default:
 			t.Logger.Warn("cannot delete the Lease of a replica that has gone", "lease", name, "error", err)

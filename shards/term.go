@@ -72,9 +72,6 @@ func (t *term) join(ctx context.Context) (joined bool, err error) {
 		}
 		// Once others may have deleted the Lease, as nobody renews it, its name must not be used again.
 		if t.name == "" || time.Since(first) > t.RenewDeadline/2 {
-			if t.name != "" {
-				t.abandon(t.name)
-			}
 			first, t.name, t.lease = time.Now(), t.newName(), nil
 		}
 		sent, err := t.claim(ctx)
