@@ -2,6 +2,8 @@ package story
 
 import (
 	"fmt"
+	"hash/fnv"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +14,8 @@ import (
 )
 
 const (
+	// maxSwings is of how many fields of an object it is remembered how they were set.
+	maxSwings = 20
 	// maxChanges is how many changed fields of an unknown meaning are told at once, and maxValue how many bytes of a value.
 	maxChanges = 3
 	maxValue   = 60
@@ -173,13 +177,13 @@ type swing struct {
 // swings notes that a field was set. It reports whether that is one more flip of a swing, which it tells.
 func (t *Teller) swings(l *life, now time.Time, c diff.Change, by string) bool {
 	path := strings.TrimPrefix(c.Path.String(), "spec.")
-	was, is := fmt.Sprint(c.Old), fmt.Sprint(c.New)
+	was, is := brief(c.Old), brief(c.New)
 	s := l.swings[path]
 	if s == nil || s.is != was || s.was != is || c.Op != diff.Changed {
 		if l.swings == nil {
 			l.swings = map[string]*swing{}
 		}
-		if len(l.swings) < 100 {
+		if len(l.swings) < maxSwings {
 			l.swings[path] = &swing{was: was, is: is, by: by, first: now}
 		}
 		return false
@@ -198,9 +202,20 @@ func (t *Teller) swings(l *life, now time.Time, c diff.Change, by string) bool {
 	topic := "swing " + path
 	t.trouble(l, now, fact{weight: bad, text: words, topic: topic})
 	tr := l.troubles[topic]
-	tr.first, tr.count = s.first, s.flips+1
+	tr.first, tr.seen = s.first, s.flips+1
 	if tr.toldAt == 1 {
-		tr.toldAt = tr.count
+		tr.toldAt = tr.seen
 	}
 	return true
+}
+
+// brief is a value that can be read and compared: of a long one its beginning, and a sum of the whole.
+func brief(v any) string {
+	text := fmt.Sprint(v)
+	if len(text) <= maxValue {
+		return text
+	}
+	sum := fnv.New64a()
+	_, _ = io.WriteString(sum, text)
+	return fmt.Sprintf("%s… (%d bytes, sum %x)", strings.ToValidUTF8(text[:maxValue/2], ""), len(text), sum.Sum64())
 }

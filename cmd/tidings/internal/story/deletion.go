@@ -3,9 +3,23 @@ package story
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tidings/tidings/cmd/tidings/internal/news"
 )
+
+// whyDeleted tells what went wrong in the same change with which an object's deletion began: a queue may have merged
+// several. How its containers end is how it is stopped.
+func (t *Teller) whyDeleted(l *life, e news.Event, k kind) {
+	if k.changed == nil {
+		return
+	}
+	for _, f := range k.changed(l, e.Time, e.Before, e.After) {
+		if f.weight == bad && f.topic != "failed" && f.topic != "unready" {
+			t.add(l, e, k, []fact{f})
+		}
+	}
+}
 
 // deletion tells that an object is to be deleted.
 func (t *Teller) deletion(l *life, e news.Event, k kind) {
@@ -14,6 +28,7 @@ func (t *Teller) deletion(l *life, e news.Event, k kind) {
 	}
 	l.goal, l.told, l.line = "", false, nil
 	l.began, l.stopping = e.Time, true
+	l.held = holders(e.After)
 	if parent := t.parent(l, e); parent != nil {
 		l.into = parent
 		parent.line.last = e.Time
@@ -25,19 +40,44 @@ func (t *Teller) deletion(l *life, e news.Event, k kind) {
 		}
 		return
 	}
-	t.begin(l, e.Time)
-	word := "deleted"
-	if l.ref.kind == "pod" {
-		word = "stopping"
-	}
-	l.line.steps = append(l.line.steps, word)
+	t.stopping(l, e.Time)
 	if by := k.by(e.By.Name); by != "" && l.ref.kind != "pod" {
 		l.line.by = by
 	}
 	if l.ref.kind == "ns" {
 		t.gone[e.Name] = l
 	}
-	t.holds(l, e)
+}
+
+// stopping opens the line of an object that is being deleted.
+func (t *Teller) stopping(l *life, at time.Time) {
+	t.begin(l, at)
+	word := "deleted"
+	if l.ref.kind == "pod" {
+		word = "stopping"
+	}
+	l.line.steps, l.line.state = append(l.line.steps, stage{text: word}), l.held
+}
+
+// release lets those whose end was to be told in an object's line tell for themselves.
+func (t *Teller) release(l *life) {
+	for _, child := range t.order {
+		if child.into == l {
+			t.alone(child)
+		}
+	}
+}
+
+// alone lets an object tell for itself that it is being deleted.
+func (t *Teller) alone(l *life) {
+	if parent := l.into.line; parent != nil {
+		delete(parent.pending, l.uid)
+	}
+	l.into = nil
+	t.stopping(l, l.began)
+	for _, tr := range l.troubles { // the order of its lines is that of their times
+		l.line.at = later(l.line.at, tr.told)
+	}
 }
 
 // parent returns the object in whose open line the end of another is told: its owner, or its namespace.
@@ -54,27 +94,42 @@ func (t *Teller) parent(l *life, e news.Event) *life {
 	return nil
 }
 
-// holds tells which finalizers hold an object that is to be deleted.
-func (t *Teller) holds(l *life, e news.Event) {
-	if l.line == nil {
-		return
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
 	}
-	l.line.last = e.Time
+	return b
+}
+
+// holds notes which finalizers hold an object that is to be deleted. They are told if that stalls.
+func (t *Teller) holds(l *life, e news.Event) {
+	was := l.held
+	l.held = holders(e.After)
+	if l.line == nil && l.into == nil && l.held != "" && l.held != was { // others than were told
+		t.begin(l, e.Time)
+	}
+	if l.line != nil {
+		l.line.state, l.line.last = l.held, e.Time
+	}
+}
+
+// holders says which finalizers hold an object, and who set them; "" for none.
+func holders(o object) string {
 	var names []string
-	for _, f := range list(e.After, "metadata", "finalizers") {
+	for _, f := range list(o, "metadata", "finalizers") {
 		name, _ := f.(string)
 		if name == "foregroundDeletion" || name == "orphan" || name == "kubernetes" {
 			continue
 		}
-		if by := setter(e.After, name); by != "" {
+		if by := setter(o, name); by != "" {
 			name += ", set by " + by
 		}
 		names = append(names, name)
 	}
-	l.line.state = ""
-	if len(names) > 0 {
-		l.line.state = "held by the finalizer " + strings.Join(names, "; ")
+	if len(names) == 0 {
+		return ""
 	}
+	return cut("held by the finalizer " + strings.Join(names, "; "))
 }
 
 // setter returns the manager that owns a finalizer, and is likely to be the one that has to remove it.
@@ -90,20 +145,16 @@ func setter(o object, finalizer string) string {
 // died tells that an object is gone.
 func (t *Teller) died(e news.Event, k kind, r ref) bool {
 	l := t.life(e.UID, r)
-	if owner := owner(e.Before); owner != "" {
-		l.owner = owner
-	}
+	l.ownedBy(e.Before)
+	t.repeat(l, true)
 	defer t.forgetSoon(l)
 	if parent := t.parent(l, e); parent != nil && (l.into == parent || l.line == nil) {
 		t.into(parent, l, e)
 		return true
 	}
-	if l.into != nil { // its line was told before it ended
-		l.into, l.line = nil, nil
-	}
 	if l.line != nil && !l.stopping {
-		t.finish(l)
-		l.told = false
+		t.own(l)
+		l.goal, l.told, l.line = "", false, nil // it will not get there
 	}
 	if !l.stopping {
 		l.began = e.Time
@@ -116,15 +167,7 @@ func (t *Teller) died(e news.Event, k kind, r ref) bool {
 	if e.FinalStateUnknown {
 		word += ", while nobody was watching"
 	}
-	if len(l.line.steps) == 1 && l.line.steps[0] == "stopping" || slices.Equal(l.line.steps, []string{"deleted"}) {
-		l.line.steps[0] += " → gone"
-		if after := e.Time.Sub(l.began); after > 0 && l.stopping {
-			l.line.steps[0] += " +" + roughly(after)
-		}
-		l.line.last = e.Time
-	} else {
-		t.step(l, e.Time, word)
-	}
+	t.step(l, e.Time, word)
 	if !k.owns() {
 		t.finish(l)
 		return true
@@ -157,7 +200,7 @@ func (t *Teller) into(parent, l *life, e news.Event) {
 			i = len(line.with) - 1
 		}
 		line.with[i].n++
-		if t.gone[parent.uid] == parent {
+		if t.gone[parent.uid] == parent && (kind{short: l.ref.kind}).owns() {
 			t.gone[l.uid] = parent // what it owned goes with it
 		}
 	}

@@ -27,7 +27,7 @@ func (t *Teller) report(e news.Event) bool {
 	if slices.Contains(eventsOfFields, reason) && !warning {
 		return true
 	}
-	if e.Type != news.Added && before(e, n) && warning {
+	if e.Type != news.Added && n <= timesBefore(e) && warning {
 		return true // only its times moved
 	}
 	if !warning && e.Type != news.Added {
@@ -35,6 +35,9 @@ func (t *Teller) report(e news.Event) bool {
 	}
 	t.widen(r)
 	if !warning {
+		if l := t.lives[text(about, "uid")]; l != nil {
+			t.own(l)
+		}
 		t.say(e.Time, r, reason+": "+message, "")
 		return true
 	}
@@ -43,57 +46,69 @@ func (t *Teller) report(e news.Event) bool {
 	return true
 }
 
-// before reports whether an Event's count is not above what it was.
-func before(e news.Event, n int64) bool {
-	was := max(1, number(e.Before, "count"), number(e.Before, "series", "count"), number(e.Before, "deprecatedCount"))
-	return n <= was
+// timesBefore returns how often an Event had happened before a change.
+func timesBefore(e news.Event) int64 {
+	if e.Before == nil {
+		return 0
+	}
+	return max(1, number(e.Before, "count"), number(e.Before, "series", "count"), number(e.Before, "deprecatedCount"))
 }
 
 // warn tells a Warning, unless a field or an Event about the same has.
 func (t *Teller) warn(l *life, e news.Event, reason, message string, n int64) {
-	topic := cmp.Or(topics[reason], reason)
-	words := reason + ": " + message
+	topic, words := aboutOf(reason, message)
+	words = cut(words)
+	tr := l.troubles[topic]
+	switch {
+	case topic == "crash" && (tr != nil || l.troubles["backoff"] != nil || l.troubles["image"] != nil):
+		return // each start is told
+	case topic == "image" && tr != nil && isPullError(message):
+		return // another Event tells more
+	case tr == nil:
+		t.trouble(l, e.Time, fact{weight: bad, text: words, topic: topic, events: n})
+	default:
+		if saysLess(topic) && strings.Contains(tr.text, strings.TrimPrefix(words, "Error: ")) {
+			words = tr.text
+		}
+		t.trouble(l, e.Time, fact{weight: bad, text: words, topic: topic, events: n - timesBefore(e)})
+	}
+}
+
+// saysLess reports whether Events of a topic say at most what fields do.
+func saysLess(topic string) bool {
+	return topic == "failed" || topic == "start" || strings.HasPrefix(topic, "create")
+}
+
+// isPullError reports whether a Warning only names the state of a container that waits for its image.
+func isPullError(message string) bool {
+	return message == "Error: ErrImagePull" || message == "Error: ImagePullBackOff"
+}
+
+// aboutOf returns what a Warning is about, and the words for it.
+func aboutOf(reason, message string) (topic, words string) {
+	topic = cmp.Or(topics[reason], reason)
 	switch topic {
 	case "image":
 		_, why, ok := strings.Cut(message, "Failed to pull image ")
-		if !ok && l.troubles["image"] != nil {
-			return // another Event has told more
-		}
-		if ok {
+		switch {
+		case ok:
 			image, _, _ := strings.Cut(why, ": ")
-			words = "cannot pull " + strings.Trim(image, `"`) + ": " + cause(message)
-		} else {
-			words = message
+			return topic, "cannot pull " + strings.Trim(image, `"`) + ": " + cause(message)
+		case !isPullError(message):
+			return "start", message
 		}
+		return topic, message
 	case "crash":
-		if l.troubles["crash"] != nil || l.troubles["backoff"] != nil || l.troubles["image"] != nil {
-			return
-		}
-		words = message
-		if i := strings.Index(words, " in pod "); i > 0 {
-			words = words[:i]
-		}
-	case "probe", "create", "schedule", "failed":
-		words = message
-		if topic == "schedule" {
-			words = "cannot be scheduled: " + message
-		}
+		words, _, _ = strings.Cut(message, " in pod ")
+		return topic, words
+	case "create":
+		return refusal(message), strings.TrimPrefix(message, "Error creating: ")
+	case "probe", "failed":
+		return topic, message
+	case "schedule":
+		return topic, "cannot be scheduled: " + message
 	}
-	known := l.troubles[topic]
-	if known != nil && (topic == "failed" || topic == "create") && strings.Contains(known.text, message) {
-		return
-	}
-	if known == nil || known.text != words {
-		t.trouble(l, e.Time, fact{weight: bad, text: words, topic: topic})
-		known = l.troubles[topic]
-		known.count, known.toldAt = n, 1
-		if n > 1 {
-			known.toldAt = n
-		}
-		return
-	}
-	known.count = max(known.count, n)
-	t.repeat(l, false)
+	return topic, reason + ": " + message
 }
 
 // shortOf returns the short name of the kind that an Event is about.

@@ -16,6 +16,7 @@ type fact struct {
 	text   string
 	by     string // who did it, if that is not who made the whole change
 	topic  string // what a bad fact is about: an Event about the same is merged
+	events int64  // how often Events say that it happened; 0 of what a field says
 	// children is how many are to go, of a shrink.
 	children int
 }
@@ -40,12 +41,14 @@ type life struct {
 	uid      string
 	ref      ref
 	owner    string    // uid
+	ownerRef ref       // "" if nothing is known of it
 	began    time.Time // what durations are counted from
 	line     *line     // nil while no line is open
 	told     bool      // a line of it has been told, which the next one continues
 	stopping bool      // it is being deleted
 	goal     string    // what it works towards, such as "rolled out"; "" for nothing
-	into     *life     // in whose line its end is told; nil for its own
+	held     string    // by which finalizers, while it is being deleted
+	into     *life     // in whose open line its end is told; nil for its own
 	troubles map[string]*trouble
 	swings   map[string]*swing
 }
@@ -53,7 +56,7 @@ type life struct {
 // line is an open line.
 type line struct {
 	at, last time.Time // when it began, and its last step
-	steps    []string
+	steps    []stage
 	state    string
 	by       string
 	// await is the number of children whose end the line waits for; what has become of them.
@@ -61,6 +64,19 @@ type line struct {
 	endedName    string          // of the last of them
 	with         []count         // what was deleted with it, by kind
 	pending      map[string]bool // uids of what is being deleted with it
+}
+
+// stage is something that an open line says.
+type stage struct {
+	text  string
+	after time.Duration // since the beginning
+}
+
+func (s stage) String() string {
+	if s.after < 100*time.Millisecond {
+		return s.text
+	}
+	return s.text + " +" + roughly(s.after)
 }
 
 type count struct {
@@ -76,7 +92,7 @@ func (c count) String() string {
 	return fmt.Sprint(c.n, " ", c.kind)
 }
 
-// maxLives bounds what is remembered. The oldest without an open line is forgotten first.
+// maxLives bounds what is remembered. The oldest without an open line is forgotten first; what is not told of it is.
 const maxLives = 5000
 
 // life returns what is remembered of an object, or begins to remember it.
@@ -89,10 +105,20 @@ func (t *Teller) life(uid string, r ref) *life {
 	t.lives[uid] = l
 	t.order = append(t.order, l)
 	if len(t.order) > maxLives {
-		oldest := max(0, slices.IndexFunc(t.order, func(l *life) bool { return l.line == nil }))
-		t.forget(t.order[oldest])
+		others := t.order[:maxLives]
+		t.forget(others[max(0, slices.IndexFunc(others, func(l *life) bool { return l.line == nil }))])
 	}
 	return l
+}
+
+// ownedBy notes the owner that an object names, if it does.
+func (l *life) ownedBy(o object) {
+	reference := ownerReference(o)
+	if reference == nil {
+		return
+	}
+	l.owner = text(reference, "uid")
+	l.ownerRef = ref{shortOf(reference), l.ref.namespace, text(reference, "name")}
 }
 
 // settle forgets an object that nothing is going on with.
@@ -104,6 +130,8 @@ func (t *Teller) settle(l *life) {
 }
 
 func (t *Teller) forget(l *life) {
+	t.finish(l)
+	t.repeat(l, true)
 	if t.lives[l.uid] == l {
 		delete(t.lives, l.uid)
 	}
@@ -140,11 +168,21 @@ func (t *Teller) begin(l *life, at time.Time) {
 
 // step adds a step to the open line, with the time since the beginning.
 func (t *Teller) step(l *life, at time.Time, text string) {
-	if after := at.Sub(l.began); after >= 100*time.Millisecond {
-		text += " +" + roughly(after)
+	if n := len(l.line.steps); n == maxSteps { // the last ones matter
+		l.line.steps = append(slices.Clone(l.line.steps[:1]), stage{text: "…"})
 	}
-	l.line.steps = append(l.line.steps, text)
+	l.line.steps = append(l.line.steps, stage{text, at.Sub(l.began)})
 	l.line.state, l.line.last = "", at
+}
+
+// maxSteps is how many steps a line has.
+const maxSteps = 10
+
+// own tells what is open of an object, before a line of its own.
+func (t *Teller) own(l *life) {
+	if l.line != nil && l.goal == "" {
+		t.finish(l)
+	}
 }
 
 // finish writes the open line, and closes it.
@@ -158,21 +196,33 @@ func (t *Teller) finish(l *life) {
 			text += ": " + l.line.state
 		}
 		t.write(t.now, l.ref, text, "", false)
-	} else if text := l.text(l.line.last); text != "" {
+	} else if text := l.text(l.line.last); text != "" && !t.joins(l) {
 		t.write(l.line.at, l.ref, text, l.line.by, false)
 	}
+	t.close(l)
+}
+
+// close ends the open line. What was to be told in it tells for itself.
+func (t *Teller) close(l *life) {
+	parent := l.line.await > 0 || len(l.line.pending) > 0
 	l.line, l.told = nil, true
 	for uid, other := range t.gone {
 		if other == l {
 			delete(t.gone, uid)
 		}
 	}
+	if parent {
+		t.release(l)
+	}
 }
 
 // text is an open line as far as it is.
 func (l *life) text(now time.Time) string {
 	line := l.line
-	parts := slices.Clone(line.steps)
+	var parts []string
+	for _, s := range line.steps {
+		parts = append(parts, s.String())
+	}
 	switch {
 	case line.await == 1 && line.ended == 1:
 		parts[0] += ": " + line.endedName + " gone +" + roughly(line.last.Sub(l.began))
@@ -212,10 +262,18 @@ func roughly(d time.Duration) string {
 	case d < time.Minute:
 		return fmt.Sprintf("%.0fs", d.Seconds())
 	case d < time.Hour:
-		return strings.TrimSuffix(d.Round(time.Second).String(), "0s")
+		return whole(d.Round(time.Second))
 	default:
-		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
+		return whole(d.Round(time.Minute))
 	}
+}
+
+// whole leaves out seconds that are zero.
+func whole(d time.Duration) string {
+	if minutes, ok := strings.CutSuffix(d.String(), "m0s"); ok {
+		return minutes + "m"
+	}
+	return d.String()
 }
 
 // stall is how long an open line waits for its next step before it is told as far as it is; of a workload that waits
@@ -223,6 +281,8 @@ func roughly(d time.Duration) string {
 const (
 	stall       = 5 * time.Second
 	stallOfGoal = 10 * time.Second
+	// longest is how long a line may be open that always goes on.
+	longest = 30 * time.Second
 	// quiet is how long the line of a deleted object waits for what goes with it.
 	quiet = time.Second
 )
@@ -244,8 +304,14 @@ func (t *Teller) advance(now time.Time) {
 		case t.gone[l.uid] == l && len(l.line.pending) == 0:
 			wait = quiet
 		}
-		if now.Sub(l.line.last) >= wait {
+		if l.line != nil && (now.Sub(l.line.last) >= wait || l.goal == "" && now.Sub(l.line.at) >= longest) {
 			t.stalls(l, now)
+		}
+	}
+	t.gather()
+	for _, l := range t.order {
+		if l.into != nil && l.held != "" && now.Sub(l.began) >= stall {
+			t.alone(l)
 		}
 	}
 	for _, l := range slices.Clone(t.order) {
@@ -255,15 +321,6 @@ func (t *Teller) advance(now time.Time) {
 
 // stalls tells a line that does not go on.
 func (t *Teller) stalls(l *life, now time.Time) {
-	if l.line.await > l.line.ended { // those that are left tell for themselves
-		for _, child := range t.order {
-			if child.into == l {
-				child.into = nil
-				t.begin(child, child.began)
-				child.line.steps = []string{"stopping"}
-			}
-		}
-	}
 	if l.goal != "" {
 		if l.line.state == "" {
 			l.line.last = now

@@ -57,18 +57,21 @@ func becomes(before, after object, kind, status string) bool {
 
 func deleting(o object) bool { return at(o, "metadata", "deletionTimestamp") != nil }
 
-// owner returns the uid of the controller of an object, or of its first owner.
-func owner(o object) string {
+// owner returns the uid of an object's owner, "" if it has none.
+func owner(o object) string { return text(ownerReference(o), "uid") }
+
+// ownerReference returns the reference to the controller of an object, or to its first owner; nil if there is none.
+func ownerReference(o object) any {
 	all := list(o, "metadata", "ownerReferences")
 	for _, r := range all {
 		if at(r, "controller") == true {
-			return text(r, "uid")
+			return r
 		}
 	}
 	if len(all) > 0 {
-		return text(all[0], "uid")
+		return all[0]
 	}
-	return ""
+	return nil
 }
 
 // images names what the containers of a pod template run.

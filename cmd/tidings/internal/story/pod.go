@@ -1,7 +1,9 @@
 package story
 
 import (
+	"cmp"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -18,15 +20,26 @@ func podFacts(l *life, _ time.Time, before, after object) (facts []fact) {
 	if c := condition(after, "DisruptionTarget"); becomes(before, after, "DisruptionTarget", "True") {
 		facts = append(facts, fact{weight: bad, text: "evicted: " + because(c), topic: "evicted"})
 	}
-	for _, field := range []string{"initContainerStatuses", "containerStatuses"} {
+	final := text(after, "spec", "restartPolicy") == "Never" && !slices.Contains(over, text(after, "status", "phase"))
+	for _, field := range containerFields {
 		was := list(before, "status", field)
 		for _, c := range list(after, "status", field) {
-			facts = append(facts, containerFacts(named(was, "name", text(c, "name")), c,
-				field == "initContainerStatuses")...)
+			was := named(was, "name", text(c, "name"))
+			facts = append(facts, containerFacts(was, c, field == "initContainerStatuses")...)
+			if final && at(was, "state", "terminated") == nil && number(c, "state", "terminated", "exitCode") != 0 {
+				facts = append(facts, fact{weight: bad, topic: "crash",
+					text: text(c, "name") + " exited with " + exit(at(c, "state", "terminated"))})
+			}
 		}
 	}
 	return append(facts, phaseOfPod(l, before, after, len(facts) > 0 || anyStopped(after))...)
 }
+
+var (
+	// containerFields are where a pod's containers report, and over the phases of a pod that has ended.
+	containerFields = []string{"initContainerStatuses", "containerStatuses"}
+	over            = []string{"Failed", "Succeeded"}
+)
 
 // phaseOfPod tells where a pod is on its way. exited says that a container changed along with it.
 func phaseOfPod(l *life, before, after object, exited bool) []fact {
@@ -36,12 +49,11 @@ func phaseOfPod(l *life, before, after object, exited bool) []fact {
 	case is == "Succeeded" && was != is:
 		return []fact{{weight: end, text: "succeeded"}}
 	case is == "Failed" && was != is:
-		return []fact{{weight: bad, text: "failed: " + whyFailed(after), topic: "failed"}}
+		return []fact{{weight: bad, text: "failed: " + whyFailed(before, after), topic: "failed"}}
 	case ready && l.troubles["crash"] != nil:
 		return []fact{{weight: step, text: "running"}}
 	case ready && l.troubles["unready"] != nil:
-		delete(l.troubles, "unready")
-		return []fact{{weight: end, text: "ready again"}}
+		return l.healed("unready", fact{weight: end, text: "ready again"})
 	case ready && was != "Running":
 		return []fact{{weight: end, text: "running and ready"}}
 	case ready:
@@ -62,16 +74,21 @@ func anyStopped(pod object) bool {
 	})
 }
 
-func whyFailed(o object) string {
+// whyFailed says why a pod failed: the container that exited last, as far as that is seen.
+func whyFailed(before, o object) (why string) {
 	if reason := text(o, "status", "reason"); reason != "" {
 		return reason + ": " + text(o, "status", "message")
 	}
-	for _, c := range list(o, "status", "containerStatuses") {
-		if ended := at(c, "state", "terminated"); ended != nil && number(ended, "exitCode") != 0 {
-			return text(c, "name") + " exited with " + exit(ended)
+	for _, field := range containerFields {
+		for _, c := range list(o, "status", field) {
+			ended := at(c, "state", "terminated")
+			was := named(list(before, "status", field), "name", text(c, "name"))
+			if number(ended, "exitCode") != 0 && (why == "" || at(was, "state", "terminated") == nil) {
+				why = text(c, "name") + " exited with " + exit(ended)
+			}
 		}
 	}
-	return because(condition(o, "Ready"))
+	return cmp.Or(why, because(condition(o, "Ready")))
 }
 
 // exit says how a container ended.
@@ -103,7 +120,7 @@ func containerFacts(was, is any, first bool) (facts []fact) {
 		if reason != "" {
 			facts = append(facts, fact{weight: state, text: "starting"})
 		}
-	case reason == text(was, "state", "waiting", "reason"):
+	case reflect.DeepEqual(waits, at(was, "state", "waiting")):
 	case reason == "ErrImagePull" || reason == "ImagePullBackOff":
 		facts = append(facts, fact{weight: bad, topic: "image", text: "cannot pull " + text(is, "image") +
 			": " + cause(text(waits, "message"))})

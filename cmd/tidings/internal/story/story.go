@@ -41,13 +41,16 @@ type Teller struct {
 	opts Options
 
 	mu    sync.Mutex
-	lives map[string]*life // by uid: objects in the midst of something, or with troubles
+	lives map[string]*life // by uid: objects in the midst of something, or with troubles; at most maxLives
 	order []*life          // the same, oldest first
-	gone  map[string]*life // by uid: objects that were deleted, while what they owned goes with them
-	seen  map[string]bool  // the kinds of which something is known
-	left  map[string]int   // changes that are not told, by kind
-	pad   int              // the width of objects' names
-	now   time.Time
+	// gone are the objects with an open line in which the end of others is told: by the uid of those that were deleted,
+	// and the name of namespaces that are being deleted.
+	gone   map[string]*life
+	crowds map[string]*crowd // by the uid of their owners: pods whose lines wait for those of others
+	seen   map[string]bool   // the kinds of which something is known
+	left   map[string]int    // changes that are not told, by kind
+	pad    int               // the width of objects' names
+	now    time.Time
 	// looked is when the last look was taken for what is due.
 	looked time.Time
 	day    string
@@ -56,8 +59,8 @@ type Teller struct {
 
 // New returns a teller that knows nothing yet.
 func New(opts Options) *Teller {
-	t := &Teller{opts: opts, lives: map[string]*life{}, gone: map[string]*life{}, seen: map[string]bool{},
-		left: map[string]int{}, pad: minPad}
+	t := &Teller{opts: opts, lives: map[string]*life{}, gone: map[string]*life{}, crowds: map[string]*crowd{},
+		seen: map[string]bool{}, left: map[string]int{}, pad: minPad}
 	for _, kind := range opts.Kinds {
 		t.seen[kind] = true
 	}
@@ -89,9 +92,12 @@ func (t *Teller) Tick(now time.Time) []byte {
 func (t *Teller) Close() []byte {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, l := range t.open() {
-		t.finish(l)
+	for open := t.open(); len(open) > 0; open = t.open() { // what one waited for is open after it
+		for _, l := range open {
+			t.finish(l)
+		}
 	}
+	t.disperse(func(string, *crowd) bool { return true })
 	for _, l := range slices.Clone(t.order) {
 		t.repeat(l, true)
 	}
@@ -103,8 +109,8 @@ func (t *Teller) Open() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var lines []string
-	for _, l := range t.open() {
-		lines = append(lines, t.head(l.line.at, l.ref)+l.text(t.now))
+	for _, w := range t.openFolded() {
+		lines = append(lines, t.head(w.at, w.ref)+cli.Printable(w.text))
 	}
 	return lines
 }
@@ -165,7 +171,8 @@ func (t *Teller) tell(e news.Event) bool {
 // born tells of a new object.
 func (t *Teller) born(e news.Event, k kind, r ref) bool {
 	l := t.life(e.UID, r)
-	l.began, l.owner = e.Time, owner(e.After)
+	l.began = e.Time
+	l.ownedBy(e.After)
 	what := "new"
 	if k.born != nil {
 		if about := k.born(e.After); about != "" {
@@ -188,10 +195,11 @@ func (t *Teller) born(e news.Event, k kind, r ref) bool {
 // changed tells of a change.
 func (t *Teller) changed(e news.Event, k kind, r ref) bool {
 	l := t.life(e.UID, r)
-	l.owner = owner(e.After)
+	l.ownedBy(e.After)
 	defer t.settle(l)
 	wasDeleting, isDeleting := deleting(e.Before), deleting(e.After)
 	if isDeleting && !wasDeleting {
+		t.whyDeleted(l, e, k)
 		t.deletion(l, e, k)
 		return true
 	}
@@ -214,8 +222,10 @@ func (t *Teller) changed(e news.Event, k kind, r ref) bool {
 // add tells facts about one object.
 func (t *Teller) add(l *life, e news.Event, k kind, facts []fact) {
 	for _, f := range facts {
+		f.text = cut(f.text)
 		switch f.weight {
 		case said:
+			t.own(l)
 			by := f.by
 			if by == "" {
 				by = e.By.Name
@@ -244,16 +254,25 @@ func (t *Teller) add(l *life, e news.Event, k kind, facts []fact) {
 	}
 }
 
-// shrink opens a line that waits until children are gone, or tells it if nothing is known of pods.
+// shrink opens a line that waits until children are gone, or tells it if nothing is known of pods. One that still
+// waits grows.
 func (t *Teller) shrink(l *life, e news.Event, k kind, f fact) {
+	by := k.by(e.By.Name)
 	if !t.seen["Pod"] {
-		t.say(e.Time, l.ref, f.text, k.by(e.By.Name))
+		t.say(e.Time, l.ref, f.text, by)
 		return
 	}
-	t.finish(l)
-	l.told, l.began = false, e.Time
-	t.begin(l, e.Time)
-	l.line.steps, l.line.by, l.line.await = []string{f.text}, k.by(e.By.Name), f.children
+	if l.line != nil && l.line.await > 0 && l.line.by == by {
+		from, _, _ := strings.Cut(l.line.steps[0].text, " → ")
+		_, to, _ := strings.Cut(f.text, " → ")
+		l.line.steps[0].text, l.line.last = from+" → "+to, e.Time
+		l.line.await += f.children
+	} else {
+		t.finish(l)
+		l.told, l.began = false, e.Time
+		t.begin(l, e.Time)
+		l.line.steps, l.line.by, l.line.await = []stage{{text: f.text}}, by, f.children
+	}
 	for _, child := range t.order { // their watch was ahead
 		if child.owner == l.uid && child.stopping && child.line != nil {
 			child.into, child.line = l, nil
@@ -264,8 +283,9 @@ func (t *Teller) shrink(l *life, e news.Event, k kind, f fact) {
 // say writes a line of its own.
 func (t *Teller) say(at time.Time, r ref, text, by string) { t.write(at, r, text, by, false) }
 
-// write writes a line.
+// write writes a line, after what waits to be told of the same pod.
 func (t *Teller) write(at time.Time, r ref, text, by string, wrong bool) {
+	t.leaves(r)
 	if t.opts.Dates {
 		at = at.Local()
 		if day := at.Format(time.DateOnly); day != t.day {
@@ -273,7 +293,7 @@ func (t *Teller) write(at time.Time, r ref, text, by string, wrong bool) {
 			t.out.WriteString(day + "\n")
 		}
 	}
-	text = cli.Printable(text)
+	text = cli.Printable(cut(text))
 	if wrong && t.opts.Colors {
 		text = "\x1b[33m" + text + "\x1b[0m"
 	}
@@ -285,6 +305,16 @@ func (t *Teller) write(at time.Time, r ref, text, by string, wrong bool) {
 		line = cli.WrapLine(line, t.opts.Width(), maxRows, indent)
 	}
 	t.out.WriteString(line + "\n")
+}
+
+// maxText is how many bytes of a text are told, and remembered: a message may be as long as its author likes.
+const maxText = 1000
+
+func cut(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxText], "") + "…"
 }
 
 const (

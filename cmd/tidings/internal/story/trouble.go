@@ -10,34 +10,83 @@ import (
 
 // trouble is something that goes wrong with an object.
 type trouble struct {
-	text   string
-	first  time.Time
-	told   time.Time
-	every  time.Duration // before it may be told again
-	count  int64         // how often it has happened; as an Event says, or as it was seen
-	toldAt int64         // the count when it was last told
+	text  string
+	first time.Time
+	told  time.Time
+	every time.Duration // before it may be told again
+	// seen is how often fields said so, and events how often Events did, which are about the same. toldAt is what count
+	// was when it was last told.
+	seen, events, toldAt int64
+	// words is how often it was put in other words, and mixed that those of text are only the last of several.
+	words int
+	mixed bool
+	over  string // how it ended, if that is not told; "" while it goes on
+}
+
+func (tr *trouble) count() int64 { return max(tr.seen, tr.events) }
+
+// happens counts one more time of a trouble.
+func (tr *trouble) happens(f fact) {
+	tr.over = ""
+	if f.events > 0 {
+		tr.events += f.events
+	} else {
+		tr.seen++
+	}
 }
 
 const (
 	// again is the time before a trouble is told again. It doubles each time.
 	again    = 10 * time.Second
 	atMostIn = 5 * time.Minute
+	// atOnce is how often a trouble in other words is told at once, and not only after a while.
+	atOnce = 5
+	// maxTroubles is how many troubles of an object are remembered.
+	maxTroubles = 16
 )
 
 // trouble tells what goes wrong, as the last step of the object's open line if there is one. What has been told of the
-// same topic in the same words is told again only after a while, with its count.
+// same topic is told again only after a while, with its count: at once in the same words, later in others too.
 func (t *Teller) trouble(l *life, at time.Time, f fact) {
-	known := l.troubles[f.topic]
-	if known != nil && known.text == f.text {
-		known.count++
+	tr := l.troubles[f.topic]
+	switch {
+	case tr == nil:
+		t.newTrouble(l, at, f)
+	case tr.text == f.text:
+		tr.happens(f)
 		t.repeat(l, false)
-		return
+	case tr.words < atOnce || tr.count() == tr.toldAt && at.Sub(tr.told) >= again:
+		words := min(tr.words+1, atOnce)
+		t.tellUntold(l, tr)
+		t.newTrouble(l, at, f).words = words
+	default:
+		tr.text, tr.mixed = f.text, true
+		tr.happens(f)
+		t.repeat(l, false)
 	}
+}
+
+// newTrouble tells of a trouble for the first time, in these words.
+func (t *Teller) newTrouble(l *life, at time.Time, f fact) *trouble {
 	if l.troubles == nil {
 		l.troubles = map[string]*trouble{}
 	}
-	l.troubles[f.topic] = &trouble{text: f.text, first: at, told: at, every: again, count: 1, toldAt: 1}
+	tr := &trouble{text: f.text, first: at, told: at, every: again}
+	tr.happens(f)
+	tr.toldAt = tr.count()
+	l.troubles[f.topic] = tr
 	t.complain(l, at, f.text)
+	for len(l.troubles) > maxTroubles {
+		oldest := slices.MinFunc(topicsOf(l), func(a, b string) int {
+			return l.troubles[a].told.Compare(l.troubles[b].told)
+		})
+		if oldest == f.topic {
+			oldest = slices.DeleteFunc(topicsOf(l), func(topic string) bool { return topic == f.topic })[0]
+		}
+		t.tellUntold(l, l.troubles[oldest])
+		delete(l.troubles, oldest)
+	}
+	return tr
 }
 
 // complain writes a line about what goes wrong.
@@ -50,9 +99,10 @@ func (t *Teller) complain(l *life, at time.Time, text string) {
 			text += " +" + roughly(after)
 		}
 		text = strings.TrimLeft(l.text(at)+" "+text, " ")
-		l.line = nil
+		t.close(l)
 		t.write(began, l.ref, text, "", true)
 	} else {
+		t.own(l)
 		t.write(at, l.ref, text, "", true)
 	}
 	l.told = true
@@ -61,20 +111,42 @@ func (t *Teller) complain(l *life, at time.Time, text string) {
 // repeat tells troubles that went on and are due.
 func (t *Teller) repeat(l *life, last bool) {
 	for _, topic := range topicsOf(l) {
-		tr := l.troubles[topic]
-		if tr.count == tr.toldAt || !last && t.now.Sub(tr.told) < tr.every {
-			continue
+		if tr := l.troubles[topic]; last || t.now.Sub(tr.told) >= tr.every {
+			t.tellUntold(l, tr)
 		}
-		tr.told, tr.toldAt, tr.every = t.now, tr.count, min(2*tr.every, atMostIn)
-		t.write(t.now, l.ref, fmt.Sprintf("! %s (%d times in %s)", tr.text, tr.count,
-			roughly(t.now.Sub(tr.first))), "", true)
 	}
 }
 
-// wasTold reports whether the last time that something went wrong was told, and not only counted.
-func (l *life) wasTold(topic string) bool {
-	tr := l.troubles[topic]
-	return tr != nil && tr.count == tr.toldAt
+// tellUntold tells how often a trouble has happened, if that is not told.
+func (t *Teller) tellUntold(l *life, tr *trouble) {
+	n := tr.count()
+	if n == tr.toldAt {
+		return
+	}
+	text := fmt.Sprintf("! %s (%d times in %s)", tr.text, n, roughly(t.now.Sub(tr.first)))
+	if tr.mixed {
+		text = fmt.Sprintf("! %s (the last of %d times in %s)", tr.text, n, roughly(t.now.Sub(tr.first)))
+	}
+	if tr.over != "" {
+		text += ", " + tr.over
+	}
+	tr.told, tr.toldAt, tr.every, tr.mixed = t.now, n, min(2*tr.every, atMostIn), false
+	t.own(l)
+	t.write(t.now, l.ref, text, "", true)
+}
+
+// healed returns a fact that says that a trouble is over, if the last time of it was told. If not, that is told along
+// with it.
+func (l *life) healed(topic string, f fact) []fact {
+	switch tr := l.troubles[topic]; {
+	case tr == nil:
+		return nil
+	case tr.count() == tr.toldAt:
+		return []fact{f}
+	default:
+		tr.over = f.text
+		return nil
+	}
 }
 
 // topicsOf returns what goes wrong with an object, in order.

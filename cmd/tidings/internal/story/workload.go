@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"reflect"
+	"strings"
 	"time"
 )
 
@@ -60,13 +61,23 @@ func conditionOfWorkload(l *life, before, after object, c any) []fact {
 			n.updated, n.want, because(c))}}
 	case kind == "Available" && status == "False" && before != nil && condition(before, kind) != nil:
 		return []fact{{weight: bad, topic: "available", text: fmt.Sprintf("only %d of %d ready", n.ready, n.want)}}
-	case kind == "Available" && status == "True" && l.wasTold("available"):
-		return []fact{{weight: said, by: nobody, text: fmt.Sprintf("available again: %d of %d ready", n.ready,
-			n.want)}}
+	case kind == "Available" && status == "True":
+		return l.healed("available", fact{weight: said, by: nobody,
+			text: fmt.Sprintf("available again: %d of %d ready", n.ready, n.want)})
 	case kind == "ReplicaFailure" && status == "True":
-		return []fact{{weight: bad, topic: "create", text: because(c)}}
+		return []fact{{weight: bad, topic: refusal(because(c)), text: because(c)}}
 	}
 	return nil
+}
+
+// refusal returns what the refusal of a new pod is about: other causes are other troubles.
+func refusal(message string) (topic string) {
+	for _, cause := range []string{"exceeded quota", "denied the request"} {
+		if strings.Contains(message, cause) {
+			return "create: " + cause
+		}
+	}
+	return "create"
 }
 
 // counts are the pods of a workload.
@@ -107,7 +118,7 @@ func setFacts(_ *life, _ time.Time, before, after object) (facts []fact) {
 		facts = append(facts, f)
 	}
 	if c := condition(after, "ReplicaFailure"); becomes(before, after, "ReplicaFailure", "True") {
-		facts = append(facts, fact{weight: bad, text: because(c), topic: "create"})
+		facts = append(facts, fact{weight: bad, text: because(c), topic: refusal(because(c))})
 	}
 	return facts
 }
