@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -113,6 +114,31 @@ func TestForgottenIsTold(t *testing.T) {
 			if !regexp.MustCompile(want).MatchString(d.text()) {
 				t.Errorf("the story does not say %q:\n%.2000s", want, d.text())
 			}
+		}
+	})
+}
+
+// TestChatter: of a controller that reports every round over many objects, some rounds are told, and the others counted.
+func TestChatter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		for n := range 1200 {
+			page := &thing{resource: widgets, object: &unstructured.Unstructured{Object: map[string]any{}}}
+			page.object.SetName(fmt.Sprint("page-", n%40))
+			d.report(page, "Normal", "Synced", fmt.Sprint("rendered in ", n%7, "ms"), 1)
+			if n == 600 {
+				d.report(page, "Normal", "Promoted", "now the front page", 1)
+				d.warn(page, nil, "Broken", "no template", 1)
+			}
+			d.pass(50 * time.Millisecond)
+		}
+		d.says(`widget/page-0 +Synced: rendered in 0ms`)
+		d.says(`widget/page-0 +Promoted: now the front page`, `widget/page-0 +! Broken: no template`)
+		if n := strings.Count(d.text(), "Synced"); n > 6*maxOrdinary+maxOrdinary {
+			t.Errorf("%d lines in a minute:\n%s", n, d.text())
+		}
+		if left := d.LeftOut(); !regexp.MustCompile(`^11\d\d of repeated Events$`).MatchString(left) {
+			t.Errorf("left out: %q", left)
 		}
 	})
 }

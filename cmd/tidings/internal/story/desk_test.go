@@ -129,8 +129,13 @@ func (d *desk) warn(about *thing, report *thing, reason, message string, n int64
 		d.update(report, func(o object) { o["count"], o["message"] = n, message })
 		return report
 	}
+	return d.report(about, "Warning", reason, message, n)
+}
+
+// report writes an Event.
+func (d *desk) report(about *thing, kind, reason, message string, n int64) *thing {
 	return d.create(eventKind, fmt.Sprint(about.name(), ".", d.made), nil, object{
-		"type": "Warning", "reason": reason, "message": message, "count": n, "involvedObject": map[string]any{
+		"type": kind, "reason": reason, "message": message, "count": n, "involvedObject": map[string]any{
 			"kind": about.resource.Kind, "apiVersion": about.resource.GroupVersion().String(), "name": about.name(),
 			"namespace": "shop", "uid": string(about.object.GetUID())}})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tidings/tidings/cmd/tidings/internal/news"
 )
@@ -34,6 +35,9 @@ func (t *Teller) report(e news.Event) bool {
 		return false
 	}
 	t.widen(r)
+	if !warning && !t.hasRoom(e.Time, reason) {
+		return false
+	}
 	if !warning {
 		if l := t.lives[text(about, "uid")]; l != nil {
 			t.own(l)
@@ -44,6 +48,22 @@ func (t *Teller) report(e news.Event) bool {
 	l := t.life(cmp.Or(text(about, "uid"), r.kind+r.namespace+r.name), r)
 	t.warn(l, e, reason, message, n)
 	return true
+}
+
+// maxOrdinary is how many Events of one reason that are no Warnings are told within ordinaryIn: what a controller reports
+// of each of its rounds would bury everything else.
+const (
+	maxOrdinary = 5
+	ordinaryIn  = 10 * time.Second
+)
+
+// hasRoom reports whether an Event that is no Warning is told.
+func (t *Teller) hasRoom(now time.Time, reason string) bool {
+	if now.Sub(t.ordinarySince) >= ordinaryIn || now.Before(t.ordinarySince) {
+		t.ordinary, t.ordinarySince = map[string]int{}, now
+	}
+	t.ordinary[reason]++
+	return t.ordinary[reason] <= maxOrdinary && len(t.ordinary) <= maxLives
 }
 
 // timesBefore returns how often an Event had happened before a change.

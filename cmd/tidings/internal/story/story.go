@@ -50,7 +50,10 @@ type Teller struct {
 	seen   map[string]bool   // the kinds of which something is known
 	left   map[string]int    // changes that are not told, by kind
 	pad    int               // the width of objects' names
-	now    time.Time
+	// ordinary counts the Events that are no Warnings, by reason, since ordinarySince.
+	ordinary      map[string]int
+	ordinarySince time.Time
+	now           time.Time
 	// looked is when the last look was taken for what is due.
 	looked time.Time
 	day    string
