@@ -30,6 +30,7 @@ type blameFlags struct {
 	namespaces kube.Namespaces
 	from       string
 	at         string
+	output     string
 }
 
 const blameExamples = `  # who set each field of a deployment
@@ -62,9 +63,11 @@ The server keeps one time for each manager, not for each field. The values of Se
 	f.namespaces.Bind(set)
 	set.StringVar(&f.from, "from", "", "read the object from this `recording` instead of the cluster")
 	set.StringVar(&f.at, "at", "", "with --from, the object as it was at this `moment`")
+	set.StringVarP(&f.output, "output", "o", "text", "text or json (see docs/blame.md)")
 	f.cluster.Bind(set)
 	cmd.ValidArgsFunction = completeResources(&f.cluster)
 	complete(cmd, "namespace", namespaceNames(&f.cluster))
+	complete(cmd, "output", fixedValues("text", "json"))
 	complete(cmd, "at", fixedValues("start", "end", "+1m"))
 	completeCluster(cmd, &f.cluster)
 	return cmd
@@ -78,6 +81,8 @@ func (f *blameFlags) run(cmd *cobra.Command, args []string) error {
 	now := time.Now()
 	var err error
 	switch {
+	case f.output != "text" && f.output != "json":
+		err = cli.Usage(fmt.Errorf("--output %q: want text or json", f.output))
 	case f.from != "":
 		object, sets, now, err = f.recorded(args)
 	case f.at != "":
@@ -87,6 +92,13 @@ func (f *blameFlags) run(cmd *cobra.Command, args []string) error {
 	}
 	if err != nil {
 		return err
+	}
+	if f.output == "json" {
+		text, err := blame.JSON(object, sets)
+		if err != nil {
+			return err
+		}
+		return cli.Write(cmd.OutOrStdout(), text)
 	}
 	return cli.Write(cmd.OutOrStdout(), blame.Text(object, sets, cli.Width(cmd.OutOrStdout()), now))
 }

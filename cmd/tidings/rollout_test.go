@@ -76,7 +76,7 @@ func TestNewsOfARollout(t *testing.T) {
 
 	for _, args := range [][]string{
 		{"blame", "secret/canary"}, {"blame", "secret/canary", "--from", file},
-		{"blame", "secret/canary", "--from", file, "--at", "end"},
+		{"blame", "secret/canary", "--from", file, "--at", "end"}, {"blame", "secret/canary", "--from", file, "-o", "json"},
 		{"timeline", "secret/canary", "--from", file},
 		{"diff", file, "--at", "start", "--at", "end", "--max-value", "0"},
 		{"replay", file, "--speed", "max", "--show-initial", "--max-value", "0"},
