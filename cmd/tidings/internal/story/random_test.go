@@ -52,19 +52,45 @@ func (h *history) goesWrong(o *thing, words ...string) {
 }
 
 func (h *history) check() {
+	before := map[string]int{} // how often something of a topic had gone wrong
 	for _, w := range h.wrong {
-		if !slices.ContainsFunc(h.lines, func(line printed) bool {
-			return !line.at.Before(w.at) && !slices.ContainsFunc(w.words, func(word string) bool {
-				return !strings.Contains(line.text, word)
-			})
-		}) {
+		told := h.tells(w.at, w.words...)
+		if !told && before[w.name()+w.topic()] >= atOnce { // in ever-new words: the last ones have to do
+			told = h.tells(w.at, w.name(), "the last of")
+		}
+		if !told {
 			h.t.Errorf("%s: nothing says %q", w.at.Format("15:04:05"), w.words)
 		}
+		before[w.name()+w.topic()]++
 	}
 	h.ordered()
 	if h.t.Failed() {
 		h.t.Logf("what happened:\n%s\nthe story:\n%s", strings.Join(h.log, "\n"), h.text())
 	}
+}
+
+// name is the object with which it went wrong.
+func (w misfortune) name() string { return w.words[len(w.words)-1] }
+
+// topic is what it is about.
+func (w misfortune) topic() string {
+	for _, topic := range [][]string{{"keeps exiting"}, {"exited with"}, {"cannot start", "failed went wrong"}} {
+		if slices.ContainsFunc(topic, func(words string) bool { return strings.Contains(w.words[0], words) }) {
+			return topic[0]
+		}
+	}
+	first, rest, _ := strings.Cut(w.words[0], " ")
+	second, _, _ := strings.Cut(rest, " ")
+	return first + " " + second
+}
+
+// tells reports whether a line that was told at this time or later has all the words.
+func (h *history) tells(since time.Time, words ...string) bool {
+	return slices.ContainsFunc(h.lines, func(line printed) bool {
+		return !line.at.Before(since) && !slices.ContainsFunc(words, func(word string) bool {
+			return !strings.Contains(line.text, word)
+		})
+	})
 }
 
 // ordered checks that the lines about one object are in the order of their times, and that no line begins before the
