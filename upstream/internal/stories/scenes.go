@@ -5,10 +5,12 @@ import (
 	"slices"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 )
 
 // scene is something that happens.
@@ -24,12 +26,7 @@ var scenes = []scene{
 	{
 		name:   "rollout",
 		before: web3,
-		play: func(w *world) error {
-			if err := w.setImage("web", "nginx:1.28"); err != nil {
-				return err
-			}
-			return w.rolledOut("web")
-		},
+		play:   rollout,
 	},
 	{name: "crash", play: func(w *world) error {
 		if err := w.deploy("web", 1, "nginx:crash"); err != nil {
@@ -116,6 +113,67 @@ var scenes = []scene{
 			return err == nil && len(pods.Items) == 0, err
 		})
 	}},
+	{name: "many", before: web3, play: func(w *world) error {
+		if err := w.patch("kubectl-scale", gvr("apps", "deployments"), "web", `{"spec":{"replicas":53}}`); err != nil {
+			return err
+		}
+		return w.rolledOut("web")
+	}},
+	{name: "statefulset", before: db3, play: func(w *world) error {
+		if err := w.patch("kubectl-set", gvr("apps", "statefulsets"), "db",
+			`{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"postgres:17"}]}}}}`); err != nil {
+			return err
+		}
+		return w.untilUpdated("db")
+	}},
+	{name: "drain", kinds: []kind{allNodes, of("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")},
+		before: guardedWeb, play: drain},
+	{name: "namespace", kinds: []kind{
+		of("", "v1", "configmaps", "ConfigMap"), {core("namespaces"), "Namespace", true},
+	}, before: inhabited, play: vacate},
+	{name: "operator", kinds: []kind{of("example.com", "v1", "backups", "Backup")}, before: defineBackups, play: operate},
+	{name: "autoscaler", kinds: []kind{of("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler")},
+		before: web3, play: func(w *world) error {
+			w.load.queue.Store(20)
+			if err := w.autoscale("web"); err != nil {
+				return err
+			}
+			return flap(w)
+		}},
+	{name: "chatter", before: web3, play: func(w *world) error {
+		return w.beside(50*time.Millisecond, w.chatter, rollout)
+	}},
+	{name: "leases", before: leaders, play: func(w *world) error {
+		return w.beside(100*time.Millisecond, w.renew, rollout)
+	}},
+}
+
+// allNodes are the nodes, which all scenes share.
+var allNodes = kind{core("nodes"), "Node", true}
+
+// db3 is a StatefulSet of three replicas with a readiness probe.
+func db3(w *world) error {
+	d := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Template: template("db", "postgres:16")}}
+	probed(d)
+	if _, err := w.client.AppsV1().StatefulSets(w.namespace).Create(w.ctx, &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "db"}, Spec: appsv1.StatefulSetSpec{Replicas: ptr.To[int32](3),
+			Selector: &metav1.LabelSelector{MatchLabels: labels("db")}, Template: d.Spec.Template, ServiceName: "db"},
+	}, metav1.CreateOptions{FieldManager: "kubectl-create"}); err != nil {
+		return err
+	}
+	return w.untilUpdated("db")
+}
+
+// untilUpdated waits for the end of a StatefulSet's rollout.
+func (w *world) untilUpdated(name string) error {
+	return w.until("rollout of "+name, func() (bool, error) {
+		s, err := w.client.AppsV1().StatefulSets(w.namespace).Get(w.ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		return s.Status.ObservedGeneration == s.Generation && s.Status.AvailableReplicas == 3 &&
+			s.Status.CurrentRevision == s.Status.UpdateRevision, nil
+	})
 }
 
 // web3 is a Deployment of three replicas with a readiness probe.
@@ -144,12 +202,20 @@ func named(names []string) (found []scene, err error) {
 func core(resource string) schema.GroupVersionResource { return gvr("", resource) }
 
 // job creates a Job whose pods are not started again by the kubelet.
-func (w *world) job(name, image string, retries int32) error {
+func (w *world) job(name, image string, retries int32, edit ...func(*batchv1.Job) error) error {
 	pods := template(name, image)
 	pods.Spec.RestartPolicy = "Never"
-	_, err := w.client.BatchV1().Jobs(w.namespace).Create(w.ctx, &batchv1.Job{
+	j := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: batchv1.JobSpec{Template: pods, BackoffLimit: &retries},
-	}, metav1.CreateOptions{FieldManager: "kubectl-create"})
+	}
+	manager := "kubectl-create"
+	for _, e := range edit {
+		if err := e(j); err != nil {
+			return err
+		}
+		manager = "backup-operator"
+	}
+	_, err := w.client.BatchV1().Jobs(w.namespace).Create(w.ctx, j, metav1.CreateOptions{FieldManager: manager})
 	return err
 }
 

@@ -65,7 +65,7 @@ func (w *world) runControllers() error {
 	if err != nil {
 		return err
 	}
-	return controllers.Run(w.ctx, config, factories, statefulSets, disruptions)
+	return controllers.Run(w.ctx, config, factories, statefulSets, disruptions, w.autoscalers)
 }
 
 // as returns a configuration with which writes get this field manager.

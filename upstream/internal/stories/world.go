@@ -29,6 +29,7 @@ type world struct {
 	client    kubernetes.Interface
 	dynamic   dynamic.Interface
 	nodes     *nodes
+	load      load
 	namespace string // of the current scene
 }
 

@@ -150,7 +150,8 @@ func TestEverNewWords(t *testing.T) {
 		d := newDesk(t)
 		set := d.create(sets, "web", nil, nil)
 		for n := range 600 {
-			d.warn(set, nil, "FailedCreate", fmt.Sprintf(`Error creating: pods "web-%04d" is forbidden: exceeded quota`, n), 1)
+			why := fmt.Sprintf(`Error creating: pods "web-%04d" is forbidden: exceeded quota`, n)
+			d.warn(set, nil, "FailedCreate", why, 1)
 			d.pass(time.Second)
 		}
 		d.print(d.Close())

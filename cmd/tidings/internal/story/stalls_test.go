@@ -131,8 +131,9 @@ func TestHeld(t *testing.T) {
 	held := func(d *desk, o *thing) {
 		d.update(o, func(o object) {
 			_ = setList(o, []any{"example.com/archive"}, "metadata", "finalizers")
-			_ = setList(o, []any{map[string]any{"manager": "archiver", "fieldsV1": map[string]any{"f:metadata": map[string]any{
-				"f:finalizers": map[string]any{`v:"example.com/archive"`: map[string]any{}}}}}}, "metadata", "managedFields")
+			owned := map[string]any{`v:"example.com/archive"`: map[string]any{}}
+			_ = setList(o, []any{map[string]any{"manager": "archiver", "fieldsV1": map[string]any{
+				"f:metadata": map[string]any{"f:finalizers": owned}}}}, "metadata", "managedFields")
 		})
 	}
 	const why = `! held by the finalizer example\.com/archive, set by archiver`
