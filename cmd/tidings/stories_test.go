@@ -93,6 +93,62 @@ var stories = []told{
 		{"is anything left?", `^.*\n$`},
 		{"did anything go wrong?", `^[^!]*$`},
 	}},
+	{"many", 25, []answer{
+		{"who scaled it, and how far?", `deploy/web +replicas: 3 → 53  by kubectl-scale`},
+		{"how many pods came of that?", `rs/web-\S+ +3 → 53`},
+		{"how many of them run, and on how many nodes?", `rs/web-\S+ +(50|[1-4]\d) pods on 3 nodes .*→ running`},
+		{"how long did it take?", `deploy/web +scaled in \d\S*s: 53 of 53 ready`},
+		{"were there too few of them meanwhile?", `deploy/web +! only \d+ of 53 ready`},
+	}},
+	{"statefulset", 25, []answer{
+		{"what was changed, and by whom?", `sts/db +image postgres:16 → 17  by kubectl-set`},
+		{"in which order were the pods replaced?", `(?s)pod/db-2 +stopping.*pod/db-1 +stopping.*pod/db-0 +stopping`},
+		{"was each ready before the next was stopped?", `(?s)pod/db-2 +on node.*→ ready.*pod/db-1 +stopping`},
+		{"is it complete, and how long did it take?", `sts/db +rolled out in \S+s: 3 of 3 ready`},
+		{"did anything go wrong?", `^[^!]*$`},
+	}},
+	{"drain", 25, []answer{
+		{"which node was drained?", `node/node-2 +cordoned: takes no new pods`},
+		{"which pods had to go?", `(?s)pod/web-\S+ +! evicted.*pod/web-\S+ +! evicted`},
+		{"did the second wait for a replacement of the first?", `(?s)! evicted.*→ ready.*! evicted`},
+		{"where are they now?", `pod/web-\S+ +on node-[13]`},
+		{"is the node back?", `node/node-2 +uncordoned`},
+	}},
+	{"namespace", 25, []answer{
+		{"what was deleted?", `ns/namespace +deleted`},
+		{"what holds it?", `ns/namespace.*! .*finalizers remaining: example\.com/archive`},
+		{"which object is that?", `cm/held +.*held by the finalizer example\.com/archive`},
+		{"who has to remove it?", `set by archiver`},
+		{"when was it gone?", `ns/namespace +.*gone \+`},
+	}},
+	{"operator", 25, []answer{
+		{"what was made, and by whom?", `backup/nightly +new.*by kubectl-create`},
+		{"what did the operator do about it?", `(?s)job/nightly +new.*job/nightly +complete in`},
+		{"what was then changed, and by whom?", `backup/nightly +schedule: .*every night.*by kubectl-edit`},
+		{"what was wrong with that?", `backup/nightly +! not Ready: InvalidSchedule: expected 5 fields`},
+		{"is it well again?", `(?s)InvalidSchedule.*backup/nightly +Ready: JobComplete`},
+	}},
+	{"autoscaler", 40, []answer{
+		{"what scales, between which sizes?", `hpa/web +new: 2 to 6 replicas of web`},
+		{"what does the autoscaler want?", `hpa/web +wants \d → 4 replicas`},
+		{"does it stay there?", `(?s)wants \d → 4 replicas.*wants 4 → 2 replicas.*wants 2 → 4 replicas`},
+		{"what is that called?", `deploy/web +! replicas flaps between 2 and 4`},
+		{"what does it cost?", `rs/web-\S+ +4 → 2: 2 pods gone`},
+	}},
+	{"chatter", 40, []answer{
+		{"what was changed, and by whom?", `deploy/web +image nginx:1\.27 → 1\.28  by kubectl-set`},
+		{"what did the other controller do?", `Synced: page rendered`},
+		{"how were the old pods replaced?", `rs/web-\S+ +3 → 2: web-\S+ gone \+\S+`},
+		{"is the rollout complete?", `deploy/web +rolled out in \S+s: 3 of 3 ready`},
+		{"did anything go wrong?", `^[^!]*$`},
+	}},
+	{"leases", 25, []answer{
+		{"what was changed, and by whom?", `deploy/web +image nginx:1\.27 → 1\.28  by kubectl-set`},
+		{"which Lease changed hands?", `lease/controller-1 .*host-1.*host-9`},
+		{"how were the old pods replaced?", `rs/web-\S+ +3 → 2: web-\S+ gone \+\S+`},
+		{"is the rollout complete?", `deploy/web +rolled out in \S+s: 3 of 3 ready`},
+		{"did anything go wrong?", `^[^!]*$`},
+	}},
 }
 
 // TestStories plays recordings of real controllers, and compares the stories with testdata/stories/NAME.story, which

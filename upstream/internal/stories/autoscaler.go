@@ -39,7 +39,9 @@ func (*load) GetResourceMetric(
 	return nil, time.Time{}, errNoMetrics
 }
 
-func (*load) GetRawMetric(string, string, k8slabels.Selector, k8slabels.Selector) (metrics.PodMetricsInfo, time.Time, error) {
+func (*load) GetRawMetric(
+	string, string, k8slabels.Selector, k8slabels.Selector,
+) (metrics.PodMetricsInfo, time.Time, error) {
 	return nil, time.Time{}, errNoMetrics
 }
 

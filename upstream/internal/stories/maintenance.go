@@ -91,7 +91,13 @@ func vacate(w *world) error {
 	if err := namespaces.Delete(w.ctx, w.namespace, metav1.DeleteOptions{}); err != nil {
 		return err
 	}
-	if err := pause(w.ctx, 10*time.Second); err != nil {
+	if err := w.until("the deletion of what is held", func() (bool, error) { // after that of all pods
+		held, err := w.client.CoreV1().ConfigMaps(w.namespace).Get(w.ctx, "held", metav1.GetOptions{})
+		return err == nil && held.DeletionTimestamp != nil, err
+	}); err != nil {
+		return err
+	}
+	if err := pause(w.ctx, 7*time.Second); err != nil {
 		return err
 	}
 	if err := w.patch("archiver", core("configmaps"), "held", `{"metadata":{"finalizers":null}}`); err != nil {

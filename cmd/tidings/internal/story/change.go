@@ -54,7 +54,7 @@ func (t *Teller) anyChange(l *life, e news.Event, k kind, changes []diff.Change)
 		switch field := c.Path[0].Field; {
 		case field != "status":
 			set = append(set, c)
-		case len(c.Path) == 2 && c.Path[1].Field == "phase":
+		case len(c.Path) == 1, len(c.Path) == 2 && c.Path[1].Field == "phase": // the first status is one change
 			facts = append(facts, phaseFacts(l, e.Time, e.Before, e.After)...)
 		}
 	}
@@ -126,8 +126,7 @@ func inWords(c diff.Change) string {
 // conditionFacts tells the conditions whose status changed, or the reason of one that is not as it should be.
 func conditionFacts(before, after object, changes []diff.Change) (facts []fact) {
 	if !slices.ContainsFunc(changes, func(c diff.Change) bool {
-		return len(c.Path) > 1 &&
-			c.Path[1].Field == "conditions"
+		return len(c.Path) == 1 && c.Path[0].Field == "status" || len(c.Path) > 1 && c.Path[1].Field == "conditions"
 	}) {
 		return nil
 	}

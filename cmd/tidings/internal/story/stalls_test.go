@@ -222,3 +222,15 @@ func TestOvertaken(t *testing.T) {
 		d.says(`rs/rs +3 → 1: 2 pods gone \+2\.0s`)
 	})
 }
+
+// TestFirstStatus: the first status of a custom resource, which is one change of all fields, is told as later ones are.
+func TestFirstStatus(t *testing.T) {
+	play(t, func(d *desk) {
+		widget := d.create(widgets, "nightly", nil, object{"spec": map[string]any{"size": int64(1)}})
+		d.update(widget, func(o object) {
+			set(o, "Running", "status", "phase")
+			setCondition(o, "Ready", "False", "JobRunning", "the job runs")
+		})
+		d.says(`widget/nightly +new`, `widget/nightly +Running`, `widget/nightly +not Ready: JobRunning: the job runs`)
+	})
+}

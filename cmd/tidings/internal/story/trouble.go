@@ -25,6 +25,10 @@ type trouble struct {
 
 func (tr *trouble) count() int64 { return max(tr.seen, tr.events) }
 
+// untold reports whether it happened, or was put in other words, since it was told. An Event that counts no more than
+// fields did may have other words.
+func (tr *trouble) untold() bool { return tr.mixed || tr.count() != tr.toldAt }
+
 // happens counts one more time of a trouble.
 func (tr *trouble) happens(f fact) {
 	tr.over = ""
@@ -55,7 +59,7 @@ func (t *Teller) trouble(l *life, at time.Time, f fact) {
 	case tr.text == f.text:
 		tr.happens(f)
 		t.repeat(l, false)
-	case tr.words < atOnce || tr.count() == tr.toldAt && at.Sub(tr.told) >= again:
+	case tr.words < atOnce || !tr.untold() && at.Sub(tr.told) >= again:
 		words := min(tr.words+1, atOnce)
 		t.tellUntold(l, tr)
 		t.newTrouble(l, at, f).words = words
@@ -120,7 +124,7 @@ func (t *Teller) repeat(l *life, last bool) {
 // tellUntold tells how often a trouble has happened, if that is not told.
 func (t *Teller) tellUntold(l *life, tr *trouble) {
 	n := tr.count()
-	if n == tr.toldAt {
+	if !tr.untold() {
 		return
 	}
 	text := fmt.Sprintf("! %s (%d times in %s)", tr.text, n, roughly(t.now.Sub(tr.first)))
@@ -141,7 +145,7 @@ func (l *life) healed(topic string, f fact) []fact {
 	switch tr := l.troubles[topic]; {
 	case tr == nil:
 		return nil
-	case tr.count() == tr.toldAt:
+	case !tr.untold():
 		return []fact{f}
 	default:
 		tr.over = f.text
