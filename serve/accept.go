@@ -11,9 +11,11 @@ import (
 const maxClauses = 12
 
 var (
-	// usual are the clauses of an Accept header that are understood here, as those of most clients are.
+	// usual are the clauses of an Accept header that are understood here, as those of most clients are. No released API
+	// server drops managed fields on request: they ignore that, and so do we.
 	usual = regexp.MustCompile(`^application/(json|vnd\.kubernetes\.protobuf)` +
-		`(;stream=watch|;as=PartialObjectMetadata(List)?;(g=meta\.k8s\.io;v=v1|v=v1;g=meta\.k8s\.io))?$`)
+		`(;stream=watch|;as=PartialObjectMetadata(List)?;(g=meta\.k8s\.io;v=v1|v=v1;g=meta\.k8s\.io))?` +
+		`(;drop=metadata\.managedFields)?$`)
 	// noBetter are clauses that an API server does not prefer to usual ones, nor to what follows them.
 	noBetter = regexp.MustCompile(`^[^;]*(; ?q=(0(\.[0-9]+)?|1(\.0+)?))?$`)
 )

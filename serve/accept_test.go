@@ -13,6 +13,7 @@ func TestAcceptHeadersOfClients(t *testing.T) {
 	const (
 		partial = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 		table   = ";as=Table;v=v1;g=meta.k8s.io"
+		drop    = ";drop=metadata.managedFields"
 		proto   = protocol.Protobuf
 		forward = "forward"
 	)
@@ -27,6 +28,9 @@ func TestAcceptHeadersOfClients(t *testing.T) {
 		proto + ", */*":                     {proto, ""},
 		proto:                               {proto, forward},
 		proto + partial + ",application/json" + partial + ",application/json": {proto, proto},
+		proto + drop + "," + proto + ",application/json" + drop:               {proto, ""},
+		proto + partial + drop + ",application/json" + partial + drop:         {proto, proto},
+		"application/json;drop=spec":                                          {forward, forward},
 		"application/json" + table + ",application/json":                      {forward, forward},
 		"application/yaml":                                 {forward, forward},
 		"application/cbor, application/json":               {forward, forward},

@@ -172,6 +172,7 @@ func (w *compareWorld) randomHeader(r *comparedRequest) {
 		"application/vnd.kubernetes.protobuf,application/json", "*/*", "application/yaml", "text/plain", "",
 		"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json",
 		"application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+		"application/json;drop=metadata.managedFields,application/json",
 		"application/json;as=Table;g=meta.k8s.io;v=v1", "application/json;q=0.1,application/yaml"))
 	set := func(n int, name string, values ...string) {
 		if w.random.IntN(n) == 0 {

@@ -12,17 +12,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Why a term ends.
-var (
-	// errRewritten says that the table is not what follows from what this member has seen.
-	errRewritten = errors.New("the table was rewritten, as by a restore from a backup")
-	errElected   = errors.New("the table's Lease was taken by an election")
-)
+// errRewritten says that the table is not what follows from what this member has seen.
+var errRewritten = errors.New("the table was rewritten, as by a restore from a backup")
 
 // step reads all Leases, and does what follows from them. It returns when to do that again if nothing happens before.
 func (t *term) step(ctx context.Context) (next time.Duration, err error) {
 	retry := t.RetryPeriod / 4
-	v, err := t.read(ctx)
+	list, err := t.list(ctx)
+	t.awake()
+	if err != nil {
+		return retry, err
+	}
+	for i := range list.Items {
+		t.seen.note(&list.Items[i], true)
+	}
+	v, err := readView(list, t.Name, t.Shards)
 	if err != nil {
 		return retry, err
 	}
@@ -34,15 +38,9 @@ func (t *term) step(ctx context.Context) (next time.Duration, err error) {
 	case t.isRewritten(v.table):
 		t.end(errRewritten)
 		return retry, errRewritten
-	case v.leader != "" && t.hasShards():
-		t.end(errElected)
-		return retry, errElected
 	}
-	t.seen.keep(v.members, t.Name)
+	t.seen.keep(v.members)
 	next = t.deleteExpired(ctx, v)
-	if v.unreadable != nil {
-		return retry, t.repair(ctx, v)
-	}
 	t.adopt(v.table)
 	p := t.plan(v)
 	if p.write == nil {
@@ -59,68 +57,12 @@ func (t *term) step(ctx context.Context) (next time.Duration, err error) {
 	return next, nil
 }
 
-// read reads all Leases.
-func (t *term) read(ctx context.Context) (*view, error) {
-	list, err := t.list(ctx, t.selected())
-	if err != nil {
-		return nil, err
-	}
-	v := readView(list, t.Name, t.Shards)
-	if v.table == nil {
-		if list, v, err = t.readElection(ctx, list, v); err != nil {
-			return nil, err
-		}
-	}
-	for i := range list.Items {
-		t.seen.note(&list.Items[i], true)
-	}
-	v.leader = t.leaderOf(v.table)
-	return v, nil
-}
-
-// readElection adds the Lease that has the table's name, but not the label, such as that of an election that the program
-// used before.
-func (t *term) readElection(
-	ctx context.Context, list *coordinationv1.LeaseList, v *view,
-) (*coordinationv1.LeaseList, *view, error) {
-	named, err := t.list(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + t.Name})
-	if err != nil || len(named.Items) == 0 || named.Items[0].Labels[groupLabel] == t.Name {
-		return list, v, err
-	}
-	// A member that the table names may only count as gone if it is not in a list that is at least as new as the table.
-	if list, err = t.list(ctx, t.selected()); err != nil {
-		return nil, nil, err
-	}
-	if v = readView(list, t.Name, t.Shards); v.table == nil {
-		list.Items = append(list.Items, named.Items[0])
-		v = readView(list, t.Name, t.Shards)
-	}
-	return list, v, nil
-}
-
-// leaderOf returns who holds the table's Lease, if that belongs to an election whose leader has renewed it in time.
-func (t *term) leaderOf(now *table) string {
-	if now == nil || holderOf(now.lease) == tableHolder {
-		return ""
-	}
-	if left, _ := t.seen.left(now.lease, t.Duration); left <= 0 {
-		return ""
-	}
-	return holderOf(now.lease)
-}
-
 // isRewritten reports whether the table cannot be one that came after the last one that this member knows.
 func (t *term) isRewritten(now *table) bool {
 	if t.table == nil {
 		return false
 	}
-	if now == nil || now.count < t.table.count {
-		return true
-	}
-	if now.owners == nil {
-		return false
-	}
-	if now.count == t.table.count && !slices.Equal(now.owners, t.table.owners) {
+	if now == nil || now.count < t.table.count || now.count == t.table.count && !slices.Equal(now.owners, t.table.owners) {
 		return true
 	}
 	t.mu.Lock()
@@ -174,7 +116,6 @@ func (t *term) adopt(now *table) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.claims = ""
 	for s := range t.held {
 		if now == nil || now.owners[s] != t.name {
 			delete(t.held, s)

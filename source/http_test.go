@@ -406,6 +406,63 @@ func TestHTTPTrim(t *testing.T) {
 	})
 }
 
+// TestDropManagedFields: servers are asked to leave out managed fields that are trimmed anyway. Whether they do that,
+// ignore it, or choose a media type without parameters, the objects are the same.
+func TestDropManagedFields(t *testing.T) {
+	trim := object.Trim{"metadata.managedFields"}
+	for name, accepts := range map[string]func(string) string{
+		"ignores it": func(accept string) string { return accept },
+		"refuses it": func(accept string) string {
+			clauses := strings.Split(accept, ",")
+			return strings.Join(slices.DeleteFunc(clauses, func(c string) bool { return strings.Contains(c, "drop") }), ",")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
+				config := s.Config()
+				config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+					return roundTripper(func(r *http.Request) (*http.Response, error) {
+						if !strings.Contains(r.Header.Get("Accept"), ";drop=metadata.managedFields") {
+							t.Errorf("accepts %s", r.Header.Get("Accept"))
+						}
+						r = r.Clone(r.Context())
+						r.Header.Set("Accept", accepts(r.Header.Get("Accept")))
+						return next.RoundTrip(r)
+					})
+				})
+				managed := pod("a", "x")
+				managed.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubelet", Operation: "Update"}}
+				s.Create(managed)
+				if o := s.Objects(pods); len(o) != 1 || o[0].GetManagedFields() == nil {
+					t.Fatal("the server has no managed fields")
+				}
+				dropped[*corev1.Pod](t, config, source.Scope{Resource: pods, Trim: trim})
+				dropped[*unstructured.Unstructured](t, config, source.Scope{Resource: pods, Trim: trim})
+				dropped[*metav1.PartialObjectMetadata](t, config, source.Scope{Resource: pods, Trim: trim})
+			})
+		})
+	}
+}
+
+func dropped[T object.Object](t *testing.T, config *rest.Config, scope source.Scope) {
+	t.Helper()
+	client, err := source.NewClient(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, err := source.NewHTTP[T](client, scope)
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, _ := mustList(t, from, source.ListOptions[T]{})
+	event := read(t, mustWatch(t, from, source.WatchOptions[T]{SendInitialEvents: true}), 1)[0]
+	for _, o := range []T{objects[0], event.Object} {
+		if o.GetName() != "x" || o.GetLabels() == nil || o.GetManagedFields() != nil {
+			t.Errorf("got %+v", o)
+		}
+	}
+}
+
 func TestHTTPBatches(t *testing.T) {
 	bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
 		for i := range 700 {
@@ -458,3 +515,7 @@ func TestHTTPConcurrently(t *testing.T) {
 		}
 	})
 }
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
