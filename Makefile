@@ -1,5 +1,5 @@
 GO ?= go
-.PHONY: build bin/tidings check test test-short lint licenses compat vuln demo demo-serve up bench bench-million bench-quick bench-serve reliability soak soak-serve state-metrics upstream suites suites-quick programs mutants simulate simulate-mutants fuzz clean
+.PHONY: build bin/tidings check test test-short lint licenses compat vuln demo demo-serve demo-shards up bench bench-million bench-quick bench-serve reliability soak soak-serve state-metrics upstream suites suites-quick programs mutants simulate simulate-mutants fuzz clean
 
 build: ## compile every module
 	@.ci/each all $(GO) build -o /dev/null ./...
@@ -48,6 +48,10 @@ demo: ## the main job on the embedded control plane; ends by itself
 demo-serve: ## two read replicas in front of the embedded control plane, killed under informers; ends by itself
 	@echo "Compiling the demo; the first time that takes a minute or two."
 	cd serve && $(GO) run ./demo
+
+demo-shards: ## three replicas of a controller share its keys, one is killed, one added, one stopped; ends by itself
+	@echo "Compiling the demo; the first time that takes a minute or two."
+	$(GO) run ./examples/demoshards
 
 up: ## keep a control plane running and print how to use it
 	$(GO) run ./examples/up

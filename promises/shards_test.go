@@ -15,6 +15,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
 
 	"github.com/tidings/tidings"
 	"github.com/tidings/tidings/controller"
@@ -72,8 +73,24 @@ func (m mortal) RoundTrip(r *http.Request) (*http.Response, error) {
 	return m.RoundTripper.RoundTrip(r)
 }
 
-// startShare starts a replica of a controller of pods, and returns functions that kill it and that stop it.
-func (o *onlyOne) startShare(server *tidingstest.Server, name string) (kill, stop func()) {
+// byShards and byElection decide which replica of a controller of pods works, by Leases of the same name.
+func byShards(config *rest.Config) (controller.Elector, error) {
+	replica, err := shards.New(config, "default", "pods", 24)
+	if err != nil {
+		return nil, err
+	}
+	replica.Logger = slog.New(slog.DiscardHandler)
+	return replica, nil
+}
+
+func byElection(config *rest.Config) (controller.Elector, error) {
+	return controller.NewLeaseElector(config, "default", "pods")
+}
+
+// start starts a replica of a controller of pods, and returns functions that kill it and that stop it.
+func (o *onlyOne) start(
+	server *tidingstest.Server, name string, elect func(*rest.Config) (controller.Elector, error),
+) (kill, stop func()) {
 	config, dead := server.Config(), new(atomic.Bool)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return mortal{next, dead} })
 	factory, err := tidings.NewFactory(config, tidings.Options{})
@@ -84,11 +101,10 @@ func (o *onlyOne) startShare(server *tidingstest.Server, name string) (kill, sto
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	replica, err := shards.New(config, "default", "pods", 24)
+	elector, err := elect(config)
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	replica.Logger = slog.New(slog.DiscardHandler)
 	c := controller.New("pods", func(ctx context.Context, key tidings.Key) (controller.Result, error) {
 		if dead.Load() {
 			return controller.Result{}, nil
@@ -103,7 +119,7 @@ func (o *onlyOne) startShare(server *tidingstest.Server, name string) (kill, sto
 	if err := controller.WatchKeys(c, pods); err != nil {
 		o.t.Fatal(err)
 	}
-	manager := controller.NewManager(replica)
+	manager := controller.NewManager(elector)
 	if err := manager.Add(c); err != nil {
 		o.t.Fatal(err)
 	}
@@ -122,23 +138,32 @@ func (o *onlyOne) startShare(server *tidingstest.Server, name string) (kill, sto
 	return func() { dead.Store(true); stop() }, stop
 }
 
+// newPods returns a server with 200 pods, and a function that changes them all, and waits until that is reconciled.
+func (o *onlyOne) newPods() (server *tidingstest.Server, touch func()) {
+	server = tidingstest.NewServer(o.t, tidingstest.ServerOptions{})
+	for i := range 200 {
+		server.Create(newPod(fmt.Sprint("team-", i%50), fmt.Sprint("p-", i)))
+	}
+	return server, func() {
+		for _, o := range server.Objects(corev1.SchemeGroupVersion.WithResource("pods")) {
+			p := o.DeepCopyObject().(pod)
+			p.SetLabels(map[string]string{"at": fmt.Sprint(time.Now().UnixNano())})
+			server.Update(p)
+		}
+		time.Sleep(3 * time.Second)
+	}
+}
+
+func newOnlyOne(t *testing.T) *onlyOne {
+	return &onlyOne{t: t, running: map[tidings.Key]string{}, last: map[tidings.Key]string{}}
+}
+
 func TestOneOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
-		for i := range 200 {
-			server.Create(newPod(fmt.Sprint("team-", i%50), fmt.Sprint("p-", i)))
-		}
-		o := &onlyOne{t: t, running: map[tidings.Key]string{}, last: map[tidings.Key]string{}}
-		touch := func() {
-			for _, o := range server.Objects(corev1.SchemeGroupVersion.WithResource("pods")) {
-				p := o.DeepCopyObject().(pod)
-				p.SetLabels(map[string]string{"at": fmt.Sprint(time.Now().UnixNano())})
-				server.Update(p)
-			}
-			time.Sleep(3 * time.Second)
-		}
-		kill, _ := o.startShare(server, "first")
-		_, stopSecond := o.startShare(server, "second")
+		o := newOnlyOne(t)
+		server, touch := o.newPods()
+		kill, _ := o.start(server, "first", byShards)
+		_, stopSecond := o.start(server, "second", byShards)
 		time.Sleep(3 * time.Second)
 		touch()
 		if s := o.shares(); s["first"]+s["second"] != 200 || s["first"] == 0 || s["second"] == 0 {
@@ -149,7 +174,7 @@ func TestOneOwner(t *testing.T) {
 		if s := o.shares(); s["second"] != 200 {
 			t.Errorf("18 s after the first was killed: %v", s)
 		}
-		_, stopThird := o.startShare(server, "third")
+		_, stopThird := o.start(server, "third", byShards)
 		time.Sleep(3 * time.Second)
 		touch()
 		if s := o.shares(); s["second"]+s["third"] != 200 || s["third"] == 0 {
@@ -161,6 +186,44 @@ func TestOneOwner(t *testing.T) {
 			t.Errorf("3 s after the second was stopped: %v", s)
 		}
 		stopThird()
+	})
+}
+
+// TestOneOwnerOfTwoKinds replaces the replicas of a program one after the other: those that elect a leader by those that
+// share shards, and the other way round. The Lease has the same name for both.
+func TestOneOwnerOfTwoKinds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOnlyOne(t)
+		server, touch := o.newPods()
+		workers := func(want ...string) {
+			t.Helper()
+			time.Sleep(20 * time.Second)
+			touch()
+			sum, s := 0, o.shares()
+			for _, name := range want {
+				sum += s[name]
+			}
+			if sum != 200 {
+				t.Errorf("%v should have worked, but it was %v", want, s)
+			}
+		}
+		_, stopFirst := o.start(server, "leader 1", byElection)
+		_, stopSecond := o.start(server, "leader 2", byElection)
+		workers("leader 1", "leader 2")
+		_, stopThird := o.start(server, "shards 1", byShards)
+		workers("leader 1", "leader 2")
+		stopFirst()
+		_, stopFourth := o.start(server, "shards 2", byShards)
+		time.Sleep(20 * time.Second)
+		stopSecond()
+		workers("shards 1", "shards 2")
+		_, stopFifth := o.start(server, "leader 3", byElection)
+		workers("shards 1", "shards 2")
+		stopThird()
+		workers("shards 2")
+		stopFourth()
+		workers("leader 3")
+		stopFifth()
 	})
 }
 

@@ -43,10 +43,18 @@
 //     duration (③). The precondition of that deletion is the version seen, so the owner has not renewed it since. By
 //     then it has long started nothing. What it had started was canceled, and if that did not end in time, the process
 //     had to exit: [Replica.Lead] returned.
+//     A process also deletes Leases that it gave up creating, and that exist nevertheless: it never worked under their
+//     names.
 //  4. Deleting Leases by hand, or restoring the API server from a backup, breaks 2 and 3. A member that finds its Lease
 //     gone, or a table older than one that it has seen, or one that gives a shard that it has to somebody else, stops
 //     at once, and takes part again under a new name. It finds out when it next reads: when its watch breaks or tells of
 //     the change, or at the latest when it next renews.
+//  5. An unreadable table does not say who owns what, so while there is one, members keep what they have, and take nothing
+//     up. Each says in its Lease what it has, beside the version of the table. Once all members in a list have said so for
+//     the table in it, one of them writes the table again.
+//  6. A Lease with the table's name that belongs to an election is used for the table once its leader has released it, or
+//     has not renewed it for its duration. From then on it has a holder and a duration of years, which electors respect.
+//     The last member that leaves releases it.
 //
 // What remains is work that had begun before its process was stopped: when the process continues, a request of such work
 // may still be sent, up to the moment when it notices that its context has ended. A write with a resource version as its

@@ -11,6 +11,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -87,12 +89,20 @@ func (a *leaseAPI) edit(name string, change func(*coordinationv1.Lease)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	lease := a.leases[name].DeepCopy()
+	if lease == nil {
+		return
+	}
 	if change == nil {
 		a.store(watch.Deleted, lease)
 		return
 	}
 	change(lease)
 	a.store(watch.Modified, lease)
+}
+
+// spoil makes the table unreadable.
+func (a *leaseAPI) spoil(text string) {
+	a.edit("group", func(l *coordinationv1.Lease) { l.Annotations[ownersKey] = text })
 }
 
 // backup returns the state, for restore.
@@ -234,19 +244,34 @@ func (c *leaseClient) Delete(ctx context.Context, name string, o metav1.DeleteOp
 	return err
 }
 
-func (c *leaseClient) List(ctx context.Context, _ metav1.ListOptions) (*coordinationv1.LeaseList, error) {
-	list := &coordinationv1.LeaseList{}
+// selection returns what the selectors of a request select.
+func selection(o metav1.ListOptions) func(*coordinationv1.Lease) bool {
+	byLabel, err := labels.Parse(o.LabelSelector)
+	byName, nameErr := fields.ParseSelector(o.FieldSelector)
+	if err = errors.Join(err, nameErr); err != nil {
+		panic(err)
+	}
+	return func(l *coordinationv1.Lease) bool {
+		return byLabel.Matches(labels.Set(l.Labels)) && byName.Matches(fields.Set{"metadata.name": l.Name})
+	}
+}
+
+func (c *leaseClient) List(ctx context.Context, o metav1.ListOptions) (*coordinationv1.LeaseList, error) {
+	list, selects := &coordinationv1.LeaseList{}, selection(o)
 	_, err := c.call(ctx, "list", func(a *leaseAPI) (*coordinationv1.Lease, error) {
 		for _, lease := range a.leases {
-			list.Items = append(list.Items, *lease.DeepCopy())
+			if selects(lease) {
+				list.Items = append(list.Items, *lease.DeepCopy())
+			}
 		}
 		return nil, nil
 	})
 	return list, err
 }
 
-func (c *leaseClient) Watch(ctx context.Context, _ metav1.ListOptions) (watch.Interface, error) {
+func (c *leaseClient) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	w := &leaseWatch{client: c, events: make(chan watch.Event), more: make(chan struct{}, 1), ended: make(chan struct{})}
+	w.selects = selection(o)
 	_, err := c.call(ctx, "watch", func(a *leaseAPI) (*coordinationv1.Lease, error) {
 		for _, lease := range a.leases {
 			w.add(watch.Event{Type: watch.Added, Object: lease.DeepCopy()})
@@ -264,16 +289,20 @@ func (c *leaseClient) Watch(ctx context.Context, _ metav1.ListOptions) (watch.In
 
 // leaseWatch delivers events in order, each with a delay.
 type leaseWatch struct {
-	client *leaseClient
-	mu     sync.Mutex
-	queue  []watch.Event
-	more   chan struct{}
-	events chan watch.Event
-	ended  chan struct{}
-	once   sync.Once
+	client  *leaseClient
+	selects func(*coordinationv1.Lease) bool
+	mu      sync.Mutex
+	queue   []watch.Event
+	more    chan struct{}
+	events  chan watch.Event
+	ended   chan struct{}
+	once    sync.Once
 }
 
 func (w *leaseWatch) add(e watch.Event) {
+	if !w.selects(e.Object.(*coordinationv1.Lease)) {
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.queue = append(w.queue, e)

@@ -20,7 +20,13 @@ type membership struct {
 	expiry *time.Timer   // at until
 	exit   *time.Timer   // at exitAt
 	seen   observations
+	// abandoned are the names of Leases that this process tried to create and gave up; it never worked as these members.
+	// They may exist after all, or later.
+	abandoned []string
 }
+
+// maxAbandoned limits abandoned names to the last ones: a request does not take minutes to arrive.
+const maxAbandoned = 50
 
 // takenGrace is how long work may take to end after the Lease was found to be gone.
 const takenGrace = time.Second
@@ -107,6 +113,13 @@ func (m *membership) exitIfDue() {
 	select {
 	case m.stuck <- fmt.Errorf("shards %s: %w: %d reconciles", m.Name, ErrStillRunning, m.running):
 	default:
+	}
+}
+
+// abandon gives a name up.
+func (m *membership) abandon(name string) {
+	if m.abandoned = append(m.abandoned, name); len(m.abandoned) > maxAbandoned {
+		m.abandoned = m.abandoned[1:]
 	}
 }
 

@@ -37,12 +37,12 @@ func (o *observations) note(lease *coordinationv1.Lease, listed bool) (first boo
 	return !known
 }
 
-// keep forgets all Leases but those of the members.
-func (o *observations) keep(members map[string]member) {
+// keep forgets all Leases but those of the members and of the table.
+func (o *observations) keep(members map[string]member, table string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for name := range o.byName {
-		if _, ok := members[name]; !ok {
+		if _, ok := members[name]; !ok && name != table {
 			delete(o.byName, name)
 		}
 	}

@@ -58,7 +58,7 @@ func planFor(v *view, me holdings, shards int) (p plan) {
 		}
 		changed = changed || next[s] != owner
 	}
-	if v.table != nil && v.table.layout != me.layout {
+	if v.table != nil && (v.table.layout != me.layout || !v.table.isMarked()) {
 		changed = true
 	}
 	if changed && len(candidates) > 0 {

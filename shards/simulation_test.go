@@ -14,9 +14,9 @@ import (
 var seeds = flag.Int("shards.seeds", 150, "number of random runs of TestSimulation")
 
 // TestSimulation lets replicas share shards over a network that is slow and loses, delays and repeats requests, while they
-// are killed, paused, cut off, stopped and started, their work ends late or never, their clocks are wrong, and the API
-// server restarts and is restored from backups. No two may work on a shard at the same time. At the end, when all is well
-// again, each shard has an owner within the duration of a Lease, and no change is forgotten.
+// are killed, paused, cut off, stopped and started, their work ends late or never, their clocks are wrong, the table is
+// made unreadable, and the API server restarts and is restored from backups. No two may work on a shard at the same time.
+// At the end, when all is well again, each shard has an owner within the duration of a Lease, and no change is forgotten.
 func TestSimulation(t *testing.T) {
 	testseed.Each(t, *seeds, func(t *testing.T, seed uint64) {
 		synctest.Test(t, func(t *testing.T) { simulate(t, seed) })
@@ -75,6 +75,8 @@ func simulate(t *testing.T, seed uint64) {
 				w.api.restore(backup, version)
 				backup, version = w.api.backup()
 			}
+		case 12, 13:
+			w.api.spoil([]string{"", "{"}[number(2)])
 		}
 	}
 	close(end)

@@ -17,7 +17,8 @@ type Stats struct {
 	Shards, Held, Draining, Unowned int
 	// Members is the number of replicas that share the shards, with this one.
 	Members int
-	// Waiting says why this replica takes no shards: there still are replicas that share others; "" if it takes some.
+	// Waiting says why this replica takes no shards: there still are replicas that share others, or that elect a leader;
+	// "" if it takes some.
 	Waiting string
 	// Running is the number of pieces of work that run.
 	Running int
@@ -86,7 +87,9 @@ func (t *term) noteView(v *view) {
 		}
 	}
 	waits := ""
-	if other := v.foreign(t.layout()); other != "" {
+	if other := v.foreign(t.layout()); v.leader != "" {
+		waits = fmt.Sprintf("waiting until %s, the leader of an election by the Lease %s, has gone", other, t.Name)
+	} else if other != "" {
 		waits = fmt.Sprintf("waiting until %s has gone, which shares other shards (%s) than this replica (%s)",
 			other, v.table.layout, t.layout())
 	}

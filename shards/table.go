@@ -22,40 +22,62 @@ const (
 	ownersKey = "tidings/owners"
 	// leavingKey annotates the Lease of a member that takes no more shards.
 	leavingKey = "tidings/leaving"
+	// claimsKey annotates the Lease of a member, while the table is unreadable, with the table's version and the shards
+	// that the member has, in the notation of ownersKey.
+	claimsKey = "tidings/claims"
+	// tableHolder is the holder of the table's Lease, and tableSeconds the duration, about ten years. They keep an election
+	// that uses the same Lease from having a leader beside the members.
+	tableHolder  = "shards"
+	tableSeconds = int32(10 * 365 * 24 * 60 * 60)
 )
 
 // table says which member owns which shard.
 type table struct {
 	layout string
-	// owners has the name of a member's Lease, or "", for each shard.
+	// owners has the name of a member's Lease, or "", for each shard. It is nil if the table is unreadable.
 	owners []string
 	// count is the number of tables before this one.
 	count int32
 	lease *coordinationv1.Lease // that it was read from
 }
 
-// readTable reads a table with the given number of shards. One with another layout may have others, which it drops.
+// readTable reads a table with the given number of shards. One with another layout may have others, which it drops. It
+// returns an unreadable table as well. The Lease of an election is a table without owners.
 func readTable(lease *coordinationv1.Lease, shards int) (*table, error) {
-	t := &table{layout: lease.Annotations[layoutKey], owners: make([]string, shards), lease: lease}
+	t := &table{layout: lease.Annotations[layoutKey], lease: lease}
 	if n := lease.Spec.LeaseTransitions; n != nil {
 		t.count = *n
 	}
+	text := lease.Annotations[ownersKey]
+	if text == "" && lease.Labels[groupLabel] == "" {
+		text = "{}"
+	}
+	var err error
+	if t.owners, err = readOwners(text, shards); err != nil {
+		return t, fmt.Errorf("lease %s: annotation %s: %w", lease.Name, ownersKey, err)
+	}
+	return t, nil
+}
+
+// readOwners reads what text returns.
+func readOwners(text string, shards int) ([]string, error) {
+	owners := make([]string, shards)
 	var byOwner map[string]string
-	if err := json.Unmarshal([]byte(lease.Annotations[ownersKey]), &byOwner); err != nil {
-		return nil, fmt.Errorf("lease %s: annotation %s: %w", lease.Name, ownersKey, err)
+	if err := json.Unmarshal([]byte(text), &byOwner); err != nil {
+		return nil, err
 	}
 	for owner, list := range byOwner {
 		for part := range strings.SplitSeq(list, ",") {
 			first, last, err := parseRange(part)
 			if err != nil {
-				return nil, fmt.Errorf("lease %s: annotation %s: %w", lease.Name, ownersKey, err)
+				return nil, err
 			}
 			for s := first; s <= last && s < shards; s++ {
-				t.owners[s] = owner
+				owners[s] = owner
 			}
 		}
 	}
-	return t, nil
+	return owners, nil
 }
 
 func parseRange(text string) (first, last int, err error) {
@@ -76,8 +98,21 @@ func (t *table) next(before *table, group string) *coordinationv1.Lease {
 	metav1.SetMetaDataLabel(&lease.ObjectMeta, groupLabel, group)
 	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, layoutKey, t.layout)
 	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, ownersKey, t.text())
-	lease.Spec.LeaseTransitions = &count
+	holder, seconds := tableHolder, tableSeconds
+	lease.Spec.LeaseTransitions, lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = &count, &holder, &seconds
 	return lease
+}
+
+// isMarked reports whether the Lease says whose it is.
+func (t *table) isMarked() bool {
+	return t.lease.Labels[groupLabel] != "" && holderOf(t.lease) == tableHolder
+}
+
+func holderOf(lease *coordinationv1.Lease) string {
+	if lease.Spec.HolderIdentity == nil {
+		return ""
+	}
+	return *lease.Spec.HolderIdentity
 }
 
 // text returns the owners as JSON.
@@ -112,34 +147,50 @@ type member struct {
 }
 
 func readMember(lease *coordinationv1.Lease) member {
-	m := member{name: lease.Name, layout: lease.Annotations[layoutKey], lease: lease}
-	if lease.Spec.HolderIdentity != nil {
-		m.identity = *lease.Spec.HolderIdentity
-	}
+	m := member{name: lease.Name, identity: holderOf(lease), layout: lease.Annotations[layoutKey], lease: lease}
 	m.leaving = lease.Annotations[leavingKey] != ""
 	return m
 }
 
 // view is the state of all Leases at one moment.
 type view struct {
-	table   *table            // nil if there is none
-	members map[string]member // by the names of their Leases
+	table      *table            // nil if there is none
+	unreadable error             // why the table is, or nil
+	members    map[string]member // by the names of their Leases
+	leader     string            // who holds the table's Lease, if that belongs to an election
 }
 
-func readView(list *coordinationv1.LeaseList, group string, shards int) (*view, error) {
+func readView(list *coordinationv1.LeaseList, group string, shards int) *view {
 	v := &view{members: make(map[string]member)}
 	for i := range list.Items {
 		lease := &list.Items[i]
-		if lease.Name != group {
+		if lease.Name == group {
+			v.table, v.unreadable = readTable(lease, shards)
+		} else {
 			v.members[lease.Name] = readMember(lease)
-			continue
-		}
-		var err error
-		if v.table, err = readTable(lease, shards); err != nil {
-			return nil, err
 		}
 	}
-	return v, nil
+	return v
+}
+
+// claimed returns what all members have, as they say since the table is unreadable, or a member that has not said so.
+func (v *view) claimed(layout string, shards int) (owners []string, silent string) {
+	owners = make([]string, shards)
+	for _, name := range slices.Sorted(maps.Keys(v.members)) {
+		m := v.members[name]
+		version, text, _ := strings.Cut(m.lease.Annotations[claimsKey], " ")
+		claims, err := readOwners(text, shards)
+		otherShards := m.layout != layout && text != "{}"
+		if version != v.table.lease.ResourceVersion || err != nil || otherShards {
+			return nil, m.identity
+		}
+		for s, owner := range claims {
+			if owner == name {
+				owners[s] = owner
+			}
+		}
+	}
+	return owners, ""
 }
 
 // inLayout returns the members with a layout, in the order of their names.
@@ -153,8 +204,11 @@ func (v *view) inLayout(layout string) []member {
 	return found
 }
 
-// foreign returns a member because of which the table of another layout has to stay, or "".
+// foreign returns a leader or a member because of which the table of another layout has to stay, or "".
 func (v *view) foreign(layout string) string {
+	if v.leader != "" {
+		return v.leader
+	}
 	if v.table == nil || v.table.layout == layout {
 		return ""
 	}

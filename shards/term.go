@@ -27,8 +27,10 @@ type term struct {
 	done      bool      // the Leases were read in this term
 	left      bool      // the replica has left in order
 
-	over  error         // why the term is over, or nil; mu guards it
-	ended chan struct{} // closed when over is set
+	over   error         // why the term is over, or nil; mu guards it
+	ended  chan struct{} // closed when over is set
+	claims string        // for claimsKey; mu guards it
+	say    chan struct{} // makes renew write the Lease; has a buffer of one
 }
 
 // noVersion stands for the precondition that there is no table.
@@ -40,7 +42,7 @@ var errGone = errors.New("its Lease is gone")
 // run joins the group, and takes part until the term is over, the replica has left, or ctx ends. It returns an error if the
 // replica cannot take part.
 func (t *term) run(ctx context.Context) error {
-	t.ended = make(chan struct{})
+	t.ended, t.say = make(chan struct{}), make(chan struct{}, 1)
 	joined, err := t.join(ctx)
 	if !joined {
 		return err
@@ -72,6 +74,9 @@ func (t *term) join(ctx context.Context) (joined bool, err error) {
 		}
 		// Once others may have deleted the Lease, as nobody renews it, its name must not be used again.
 		if t.name == "" || time.Since(first) > t.RenewDeadline/2 {
+			if t.name != "" {
+				t.abandon(t.name)
+			}
 			first, t.name, t.lease = time.Now(), t.newName(), nil
 		}
 		sent, err := t.claim(ctx)
@@ -185,6 +190,7 @@ func (t *term) renew(ctx context.Context) {
 			return
 		case <-leave: // to say so
 			leave = nil
+		case <-t.say:
 		case <-timer.C:
 		}
 		timer.Stop()
@@ -278,6 +284,10 @@ func (t *term) claimed() *coordinationv1.Lease {
 	if t.isLeaving() || t.isOver() != nil {
 		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, leavingKey, "true")
 	}
+	delete(lease.Annotations, claimsKey)
+	if claims := t.currentClaims(); claims != "" {
+		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, claimsKey, claims)
+	}
 	now, seconds := metav1.NewMicroTime(time.Now()), int32(t.Duration/time.Second)
 	if lease.Spec.AcquireTime == nil {
 		lease.Spec.AcquireTime = &now
@@ -288,7 +298,7 @@ func (t *term) claimed() *coordinationv1.Lease {
 
 // reread reads the Lease, after somebody else has written it, or a write of ours had an unknown outcome.
 func (t *term) reread(ctx context.Context) error {
-	list, err := t.list(ctx)
+	list, err := t.list(ctx, t.selected())
 	if err != nil {
 		return err
 	}
@@ -302,11 +312,12 @@ func (t *term) reread(ctx context.Context) error {
 	return errGone
 }
 
-func (t *term) list(ctx context.Context) (list *coordinationv1.LeaseList, err error) {
+func (t *term) list(ctx context.Context, o metav1.ListOptions) (list *coordinationv1.LeaseList, err error) {
 	err = t.call(ctx, func(ctx context.Context) (err error) {
-		list, err = t.Client.List(ctx, t.selected())
+		list, err = t.Client.List(ctx, o)
 		return err
 	})
+	t.awake()
 	return list, err
 }
 
@@ -323,8 +334,31 @@ func (t *term) leaveLease(ctx context.Context) {
 		err = t.call(ctx, func(ctx context.Context) error {
 			return t.Client.Delete(ctx, t.name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &t.uid}})
 		})
+		if err == nil {
+			t.release(ctx)
+		}
 	}
 	if err != nil && !apierrors.IsNotFound(err) && !errors.Is(err, errGone) {
 		t.Logger.Warn("cannot delete the Lease; others have to wait until it expires", "error", err)
+	}
+}
+
+// release lets an election have the table's Lease if this member was the last: the program may not share shards any more.
+func (t *term) release(ctx context.Context) {
+	list, err := t.list(ctx, t.selected())
+	if err == nil {
+		v := readView(list, t.Name, t.Shards)
+		if v.table == nil || len(v.members) > 0 || holderOf(v.table.lease) != tableHolder {
+			return
+		}
+		lease := v.table.lease.DeepCopy()
+		lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = nil, nil
+		err = t.call(ctx, func(ctx context.Context) error {
+			_, err := t.write(ctx, lease)
+			return err
+		})
+	}
+	if err != nil && !apierrors.IsConflict(err) {
+		t.Logger.Warn("cannot release the Lease of the table; an election by the same Lease has to wait", "error", err)
 	}
 }

@@ -97,7 +97,7 @@ func (w *world) start() *process {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.made++
-	p := &process{w: w, id: fmt.Sprint("replica-", w.made), done: make(chan struct{}), queue: map[key]bool{}}
+	p := &process{w: w, id: processID(w.made), done: make(chan struct{}), queue: map[key]bool{}}
 	p.random = lockedRand(w.seed, uint64(w.made))
 	p.client = &leaseClient{api: w.api, awake: p.awake, cut: p.isCut}
 	silent := slog.New(slog.DiscardHandler)
@@ -119,6 +119,8 @@ func (w *world) start() *process {
 	}()
 	return p
 }
+
+func processID(number int) string { return fmt.Sprint("replica-", number) }
 
 // awake returns once the process is not paused.
 func (p *process) awake() {
