@@ -49,8 +49,8 @@ func measureOne(ctx context.Context, spec string) error {
 	if err := json.Unmarshal([]byte(spec), &s); err != nil {
 		return fmt.Errorf("measure: %w", err)
 	}
-	if s.Deaf != nil {
-		measureAsTest(*s.Deaf)
+	if run := s.Test(); run != nil {
+		measureAsTest(run)
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -61,12 +61,12 @@ func measureOne(ctx context.Context, spec string) error {
 	return json.NewEncoder(os.Stdout).Encode(metrics)
 }
 
-// measureAsTest measures deafness in a test, because virtual time requires one, and ends the
-// process. It first writes the metrics to standard output.
-func measureAsTest(d measure.Deaf) {
+// measureAsTest measures in a test, because virtual time requires one, and ends the process. It first writes the
+// metrics to standard output.
+func measureAsTest(run func(*testing.T) (measure.Metrics, error)) {
 	all := func(string, string) (bool, error) { return true, nil }
-	testing.Main(all, []testing.InternalTest{{Name: "deaf", F: func(t *testing.T) {
-		metrics, err := d.Run(t)
+	testing.Main(all, []testing.InternalTest{{Name: "measurement", F: func(t *testing.T) {
+		metrics, err := run(t)
 		if err == nil {
 			err = json.NewEncoder(os.Stdout).Encode(metrics)
 		}

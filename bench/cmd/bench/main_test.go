@@ -24,8 +24,12 @@ func TestMain(m *testing.M) {
 }
 
 var tiny = size{
-	rounds: 1, latencyRounds: 1, json: 60, burst: 50, sustained: 60, rate: 100, informers: 100, objects: 200, events: 500, churn: 800, alive: 20,
-	night: 60, day: 200, each: 2 * time.Millisecond, idle: time.Millisecond, deaf: 5 * time.Minute, secrets: 100, configMaps: 200, counts: map[corpus.Name]int{},
+	rounds: 1, latencyRounds: 1, json: 60, burst: 50, sustained: 60, busiest: 60, rate: 100,
+	informers: 100, objects: 200, events: 500, churn: 800, alive: 20,
+	night: 60, day: 200, each: 2 * time.Millisecond, idle: time.Millisecond, deaf: 5 * time.Minute, secrets: 100,
+	configMaps: 200,
+	readers:    200, readersPart: 100,
+	counts: map[corpus.Name]int{},
 }
 
 func init() {

@@ -8,6 +8,7 @@ import (
 	"github.com/tidings/tidings/bench/internal/corpus"
 	"github.com/tidings/tidings/bench/internal/engine"
 	"github.com/tidings/tidings/bench/internal/measure"
+	"github.com/tidings/tidings/bench/internal/report"
 	"github.com/tidings/tidings/bench/internal/server"
 )
 
@@ -18,6 +19,7 @@ type size struct {
 	counts        map[corpus.Name]int // numbers of objects
 	json          int                 // unstructured pods
 	burst         int                 // events of each kind
+	busiest       int                 // events of a twentieth of the pods
 	sustained     int                 // events of pods that make more garbage than the heap of either engine holds
 	rate          int                 // events for latency, at 1,000 a second
 	informers     int                 // total number of objects of the ten informers
@@ -32,24 +34,30 @@ type size struct {
 	secrets       int           // of 8 kB, of which 20 are read
 	configMaps    int           // of 2 kB, of which 1% are read; and the pods that are read in three forms
 	busy          int           // ConfigMaps of a real API server on a busy machine; 0 means that is not measured
+	readers       int           // pods beside which readers read
+	readersPart   time.Duration // of the readers' times: one in so many
 	million       int           // pods of the command million
 	millionEvents int
 }
 
 var (
 	full = size{
-		rounds: 3, latencyRounds: 1, json: 10_000, burst: 20_000, sustained: 100_000, rate: 66_000, informers: 50_000, objects: 10_000, events: 200_000,
+		rounds: 3, latencyRounds: 1, json: 10_000, burst: 20_000, sustained: 100_000, busiest: 50_000,
+		rate: 66_000, informers: 50_000, objects: 10_000, events: 200_000,
 		churn: 2_000_000, alive: 5_000, night: 15_000, day: 60_000, each: time.Second, idle: 4 * time.Second, deaf: 2 * time.Hour,
 		secrets: 33_493, configMaps: 20_000, busy: 30_000, million: 1_000_000, millionEvents: 30_000,
+		readers: 50_000, readersPart: 1,
 		counts: map[corpus.Name]int{
 			corpus.Pods: 50_000, corpus.FewReplicas: 50_000, corpus.Shuffled: 50_000, corpus.Sidecars: 50_000,
 			corpus.ConfigMaps: 20_000, corpus.Events: 50_000, corpus.Leases: 20_000, corpus.Nodes: 5_000,
 		},
 	}
 	small = size{
-		rounds: 1, latencyRounds: 1, json: 500, burst: 1_000, sustained: 2_000, rate: 1_000, informers: 2_000, objects: 10_000, events: 10_000,
+		rounds: 1, latencyRounds: 1, json: 500, burst: 1_000, sustained: 2_000, busiest: 1_000,
+		rate: 1_000, informers: 2_000, objects: 10_000, events: 10_000,
 		churn: 20_000, alive: 500, night: 500, day: 5_000, each: 50 * time.Millisecond, idle: time.Second, deaf: 20 * time.Minute,
 		secrets: 1_000, configMaps: 1_000, busy: 600, million: 20_000, millionEvents: 1_000,
+		readers: 2_000, readersPart: 20,
 		counts: map[corpus.Name]int{
 			corpus.Pods: 2_000, corpus.FewReplicas: 1_000, corpus.Shuffled: 1_000, corpus.Sidecars: 1_000,
 			corpus.ConfigMaps: 1_000, corpus.Events: 1_000, corpus.Leases: 1_000, corpus.Nodes: 500,
@@ -97,7 +105,9 @@ var smallCaches = []int{10, 100, 1000}
 // stages are all measurements except the programs and the churn.
 func (s size) stages() []stage {
 	pods := &server.Config{
-		Encoding: server.Protobuf, Corpus: corpus.Pods, Objects: s.counts[corpus.Pods], Burst: s.burst, Sustained: s.sustained, Rate: s.rate,
+		Encoding: server.Protobuf, Corpus: corpus.Pods, Objects: s.counts[corpus.Pods], Burst: s.burst,
+		Sustained: s.sustained, Busiest: s.busiest,
+		Rate: s.rate,
 	}
 	out := []stage{
 		{rounds: max(s.rounds, s.latencyRounds), server: pods, jobs: s.podJobs, profile: "typed pods from protobuf"},
@@ -146,6 +156,7 @@ func (s size) stages() []stage {
 			return append(jobs, repeated(min(s.rounds, 2), programJobs("json: ", stackOn(unstructured, a)))...)
 		}},
 		stage{rounds: s.rounds, jobs: s.loopJobs},
+		stage{rounds: 1, jobs: s.readerJobs},
 	)
 }
 
@@ -250,13 +261,20 @@ func (s size) podJobs(a server.Address) []job {
 	floor.Engine, floor.Phases = engine.Bytes, []server.Phase{server.Sustained}
 	budget := stack
 	budget.Config.Budget = budgetFor(s.counts[corpus.Pods])
+	keptOpen := stack
+	keptOpen.Engine, keptOpen.Config.KeepOpen = engine.Tidings, true
+	keptOpen.Phases = []server.Phase{server.Burst, server.Sustained, server.Busiest, measure.Settle}
 	keys := budget
 	keys.Config.Keys = true
 	// These jobs reverse the defaults of the mutation guards: ours is off, and client-go's detector is on.
 	guards := both("guard", "guard: ", unguarded, server.Burst)
 	guards[0].env = detector
 	return slices.Concat(
-		repeated(s.rounds, both("pods", "", stack, measure.Idle, server.Relist, server.Burst, server.BurstSorted, server.Edits, server.Sustained, server.BurstAgain, measure.Settle)),
+		repeated(s.rounds, both("pods", "", stack, measure.Idle, server.Relist, server.Burst, server.BurstSorted,
+			server.Edits, server.Sustained, server.Busiest, server.BurstAgain, measure.Settle)),
+		repeated(s.rounds, []job{{
+			name: "kept open", engine: engine.Tidings, prefix: "kept open: ", spec: measure.Spec{Stack: &keptOpen},
+		}}),
 		repeated(s.rounds, []job{
 			budgeted("budget", s.counts[corpus.Pods], stack, server.Burst, server.Sustained, measure.Settle, measure.Folded),
 			budgeted("budget keys", s.counts[corpus.Pods], keys, server.Sustained),
@@ -316,6 +334,18 @@ func (s size) loopJobs(server.Address) []job {
 		{name: "distinct", engine: engine.Tidings, spec: measure.Spec{Distinct: &measure.Distinct{Objects: s.counts[corpus.Pods]}}},
 		{name: "distinct, json", engine: engine.Tidings, prefix: "json: ", spec: measure.Spec{Distinct: &measure.Distinct{Objects: s.json, Unstructured: true}}},
 	})...)
+}
+
+// readerJobs measure readers beside client-go's informer, and beside ours with and without KeepOpen.
+func (s size) readerJobs(server.Address) (jobs []job) {
+	add := func(e engine.Name, prefix string, keepOpen bool) {
+		readers := &measure.Readers{Engine: e, KeepOpen: keepOpen, Objects: s.readers, Part: s.readersPart}
+		jobs = append(jobs, job{name: "reading", engine: e, prefix: prefix, spec: measure.Spec{Readers: readers}})
+	}
+	add(engine.ClientGo, "readers: ", false)
+	add(engine.Tidings, report.KeptOpen, true)
+	add(engine.Tidings, "readers: ", false)
+	return jobs
 }
 
 // forRound returns the job for a round: each round has its own faults, the same for both engines.

@@ -68,7 +68,7 @@ func (s *session) writeResults(ctx context.Context, path string) error {
 		Samples: &s.samples, Profiles: s.profiles, Churn: s.churn, ChurnEvents: s.size.churn,
 		Counts: s.size.counts, Unstructured: s.size.json, Sustained: s.size.sustained,
 		Informers: s.size.informers, Busy: s.size.busy, Secrets: s.size.secrets,
-		ConfigMaps: s.size.configMaps, Night: s.size.night, Deaf: s.size.deaf,
+		ConfigMaps: s.size.configMaps, Night: s.size.night, Deaf: s.size.deaf, Readers: s.size.readers,
 		Took: time.Since(start),
 	}
 	text, err := page.Markdown()

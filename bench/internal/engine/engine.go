@@ -45,6 +45,8 @@ type Config struct {
 	// NoGuard disables Tidings' mutation guard. client-go's is off unless the process was started with
 	// KUBE_CACHE_MUTATION_DETECTOR=true.
 	NoGuard bool
+	// KeepOpen makes Tidings keep all objects open.
+	KeepOpen bool
 	// Budget is Tidings' memory budget in bytes; 0 means none.
 	Budget int64
 	// Keys gives Tidings a handler that only gets keys, and no index: it gets no versions.

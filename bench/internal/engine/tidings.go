@@ -49,6 +49,7 @@ func byNamespace[T tidings.Object](obj T) []string { return []string{obj.GetName
 func startTidingsOf[T tidings.Object](ctx context.Context, c Config, see func(version string), index func(T) []string) (Engine, error) {
 	factory, err := tidings.NewFactory(c.rest(), tidings.Options{
 		NoMutationGuard: c.NoGuard, NoWatchList: c.Paged, MemoryBudget: c.Budget, Files: tidings.Files{Dir: c.Dir},
+		KeepOpen: c.KeepOpen,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("start tidings: %w", err)

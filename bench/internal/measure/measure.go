@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"testing"
 )
 
 // Metrics are the figures of one measurement, by name.
@@ -36,7 +37,20 @@ type Spec struct {
 	Program  *Program  `json:",omitempty"`
 	Distinct *Distinct `json:",omitempty"`
 	Busy     *Busy     `json:",omitempty"`
-	Deaf     *Deaf     `json:",omitempty"` // not for Run
+	// Those below are not for Run: see Test.
+	Deaf    *Deaf    `json:",omitempty"`
+	Readers *Readers `json:",omitempty"`
+}
+
+// Test returns the measurement if it needs a test, because its time is virtual; otherwise nil.
+func (s Spec) Test() func(*testing.T) (Metrics, error) {
+	switch {
+	case s.Deaf != nil:
+		return s.Deaf.Run
+	case s.Readers != nil:
+		return s.Readers.Run
+	}
+	return nil
 }
 
 // Run runs the measurement, until ctx ends.

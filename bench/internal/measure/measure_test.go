@@ -217,6 +217,31 @@ func TestDeaf(t *testing.T) {
 	}
 }
 
+// TestReaders: what readers cost is measured for all that is read, and what nobody reads is folded unless it is kept open.
+func TestReaders(t *testing.T) {
+	idle := map[bool]float64{}
+	for _, readers := range []measure.Readers{
+		{Engine: engine.ClientGo}, {Engine: engine.Tidings}, {Engine: engine.Tidings, KeepOpen: true},
+	} {
+		readers.Objects, readers.Part = 2000, 100
+		metrics, err := readers.Run(t)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range measure.Readings {
+			if metrics[name+": CPU"] < 0 || metrics[name+": heap"] <= 0 {
+				t.Errorf("%s: got %v", name, metrics)
+			}
+		}
+		if readers.Engine == engine.Tidings {
+			idle[readers.KeepOpen] = metrics[measure.Readings[0]+": heap"]
+		}
+	}
+	if idle[false] > idle[true]/2 {
+		t.Errorf("%v bytes a pod, and %v with everything kept open", idle[false], idle[true])
+	}
+}
+
 func TestProgram(t *testing.T) {
 	if testing.Short() {
 		t.Skip("links two programs")

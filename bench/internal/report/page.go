@@ -38,6 +38,7 @@ type Page struct {
 	Secrets      int           // of which few are read
 	ConfigMaps   int           // of which few are read, and pods that are read in three forms
 	Night        int           // pods at the beginning of the day
+	Readers      int           // pods beside which readers read
 	Million      string        // Million's part of the page; empty if it has not run
 	Deaf         time.Duration // of each schedule of faults
 	Took         time.Duration
@@ -62,6 +63,8 @@ func (p Page) Markdown() ([]byte, error) {
 		{"Informers of client-go's programs", aboutClientGoPrograms + p.comparison(ofPrograms())},
 		{"First sync on a busy server", p.busy()},
 		{"Operators", p.aboutOperators() + p.comparison(operatorRows)},
+		{"Everything kept open", aboutOpen + p.comparison(openRows)},
+		{"Readers and what they cost", p.readers()},
 		{"A memory budget", aboutBudget + p.comparison(budgetRows())},
 		{"A start from saved files", aboutWarm + p.comparison(warmRows())},
 		{"Through clientgo", aboutThrough + through(p.Samples)},
@@ -156,6 +159,8 @@ func (p Page) aboutDeaf() string {
 const (
 	aboutLatency = "From the server's write to the handler, at 1,000 events a second for a minute, after a warm-up of a tenth of that. Both heaps are\n" +
 		"collected just before the start.\n\n"
+	aboutOpen = "Tidings with `Options.KeepOpen`. Without it, as in all other rows that do not say otherwise, " +
+		"pods that nobody reads or changes are folded.\n\n"
 	aboutBudget = "The same pods with `Options.MemoryBudget` of 64 MB for 50,000, and in proportion for the unstructured ones; client-go has no budget, so its figures are those\n" +
 		"without one. Everything counts: indexes, keys, dictionaries, and whatever else the process allocates. Each pod is read once, in random order, and then all\n" +
 		"in one list. For comparison, the generated decoder reads their bytes in the same order, in the same process, so that the collector runs for both after as much\n" +

@@ -122,14 +122,21 @@ func (c *content) addEvents(objects []corpus.Object, size Config) error {
 	}{
 		{Burst, min(size.Burst, len(objects)), w.Status}, {BurstSorted, min(size.Burst, len(objects)), w.Status},
 		{Edits, min(size.Burst, len(objects)), w.Edit}, {Sustained, size.Sustained, w.Status},
+		{Busiest, size.Busiest, w.Status},
 		{BurstAgain, min(size.Burst, len(objects)), w.Status}, {Rate, size.Rate, w.Status},
 	} {
 		if p.events == 0 {
 			continue
 		}
 		order := w.Order(p.events, len(objects))
-		if p.phase == BurstSorted {
+		switch p.phase {
+		case BurstSorted:
 			slices.Sort(order)
+		case Busiest:
+			few := max(1, len(objects)/20)
+			for i := range order {
+				order[i] = order[i%few]
+			}
 		}
 		events := &frames{}
 		for _, i := range order {

@@ -31,6 +31,8 @@ const (
 	Burst Phase = "burst"
 	// Sustained is like Burst, but long enough for a client to collect its garbage. Objects change more than once.
 	Sustained Phase = "sustained"
+	// Busiest is like Sustained, but changes only a twentieth of the objects, again and again.
+	Busiest Phase = "busiest"
 	// BurstSorted is like Burst, in list order, in which the pods of a workload follow each other.
 	BurstSorted Phase = "burst-sorted"
 	// Edits is a burst of changes of labels and of specs.
@@ -66,6 +68,7 @@ type Config struct {
 	// few of them it must not be more than Objects: a handler that lags behind by that many events
 	// coalesces.
 	Sustained int
+	Busiest   int
 	Rate      int
 	Churn     int // approximate; for pods only
 	// Day adds the phases of a day, with about this many changes of pods besides those that are
