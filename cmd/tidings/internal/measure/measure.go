@@ -131,6 +131,7 @@ func compare(ctx context.Context, k kind, c *collection, r resources.Resource, t
 		}
 		result.Metadata = new(scale(metadata))
 	}
+	result.UnreadBytes = result.unread()
 	if !trim {
 		return result, nil
 	}

@@ -14,19 +14,27 @@ func (r Report) summary() string {
 	if t.Objects == 0 {
 		return "There are no objects of these resources, so there is nothing to compare."
 	}
-	s := fmt.Sprintf("A client-go cache of %s holds about %s, Tidings about %s (%s).",
-		theseObjects(t.Objects), size(t.ClientGo.CacheBytes), size(t.Tidings.CacheBytes), times(t.Ratio))
+	s := fmt.Sprintf("A client-go cache of %s holds about %s, Tidings about %s (%s)",
+		theseObjects(t.Objects), size(t.ClientGo.CacheBytes), size(t.UnreadBytes), times(t.UnreadRatio))
+	if t.UnreadBytes < t.Tidings.CacheBytes {
+		s += fmt.Sprintf(" while nobody reads them,\n"+
+			"and %s (%s) with all of them open: an object that is not read is folded after about a minute",
+			size(t.Tidings.CacheBytes), times(t.Ratio))
+	}
+	s += "."
 	if t.TidingsTrimmed != nil {
 		before, after := t.ClientGoTrimmed.CacheBytes, t.TidingsTrimmed.CacheBytes
-		s += fmt.Sprintf("\nWithout managedFields it is about %s and %s (%s).", size(before), size(after), times(ratio(after, before)))
+		s += fmt.Sprintf("\nWithout managedFields, all open, it is about %s and %s (%s).",
+			size(before), size(after), times(ratio(after, before)))
 	}
 	return s
 }
 
 // summary says which budget to set.
 func (f Folded) summary() string {
-	return fmt.Sprintf("With Options.MemoryBudget of %s or more, these objects fit: those that nobody uses are folded, and reading one opens it again.\n"+
-		"HEAP is measured with that budget, and includes the informer around the objects.", size(f.Budget))
+	return fmt.Sprintf("HEAP is measured with all of them folded, and includes the informers around them. "+
+		"Caches of less than 4 MB stay open.\n"+
+		"An Options.MemoryBudget of %s or more can be kept: more than that is open only if it is in use.", size(f.Budget))
 }
 
 func theseObjects(n int64) string {
@@ -63,9 +71,9 @@ const littleSaved = 0.95
 // objects have little in common.
 func (r Report) explainRatio() string {
 	t := r.Total
-	ours, theirs := t.Tidings.CacheBytes, t.ClientGo.CacheBytes
+	ours, theirs := t.UnreadBytes, t.ClientGo.CacheBytes
 	switch {
-	case t.Ratio < littleSaved:
+	case t.UnreadRatio < littleSaved:
 		return ""
 	case ours > 2*theirs:
 		each := (ours - theirs) / uint64(len(r.Resources))
@@ -108,7 +116,7 @@ func (r Report) gains() string {
 
 // whyNoGain says why an informer of the resource saves little or nothing, or "" if it saves.
 func (r Result) whyNoGain() string {
-	ours, theirs := r.Tidings.CacheBytes, r.ClientGo.CacheBytes
+	ours, theirs := r.unread(), r.ClientGo.CacheBytes
 	switch {
 	case float64(ours) < littleSaved*float64(theirs):
 		return ""

@@ -43,7 +43,9 @@ type Result struct {
 	FetchSeconds float64 `json:"fetchSeconds"` // to read all pages of the list, without decoding
 
 	ClientGo Weight `json:"clientGo"`
-	Tidings  Weight `json:"tidings"`
+	Tidings  Weight `json:"tidings"` // with all objects open
+	// UnreadBytes is what a cache of Tidings takes while nobody reads its objects.
+	UnreadBytes uint64 `json:"unreadBytes"`
 	// The same without metadata.managedFields, if requested.
 	ClientGoTrimmed *Weight `json:"clientGoTrimmed,omitempty"`
 	TidingsTrimmed  *Weight `json:"tidingsTrimmed,omitempty"`
@@ -102,11 +104,25 @@ type Total struct {
 	FetchSeconds    float64 `json:"fetchSeconds"`
 	ClientGo        Weight  `json:"clientGo"`
 	Tidings         Weight  `json:"tidings"`
+	UnreadBytes     uint64  `json:"unreadBytes"`
 	ClientGoTrimmed *Weight `json:"clientGoTrimmed,omitempty"`
 	TidingsTrimmed  *Weight `json:"tidingsTrimmed,omitempty"`
 	Folded          *Folded `json:"folded,omitempty"` // one budget for all; OpenSeconds is the mean over the objects
 	// Ratio is Tidings.CacheBytes divided by ClientGo.CacheBytes; 0 if there is nothing to compare.
 	Ratio float64 `json:"ratio"`
+	// UnreadRatio is UnreadBytes divided by ClientGo.CacheBytes; 0 if there is nothing to compare.
+	UnreadRatio float64 `json:"unreadRatio"`
+}
+
+// leftAlone is how much memory of open objects an informer leaves alone; see docs/memory.md.
+const leftAlone = 4 << 20
+
+// unread returns what a cache takes while nobody reads its objects.
+func (r Result) unread() uint64 {
+	if r.Folded == nil || r.Tidings.CacheBytes < leftAlone {
+		return r.Tidings.CacheBytes
+	}
+	return min(r.Folded.HeapBytes, r.Tidings.CacheBytes)
 }
 
 // add adds a result.
@@ -124,7 +140,9 @@ func (t *Total) add(r Result) {
 	if r.Folded != nil {
 		t.Folded = new(r.Folded.plus(t.Folded))
 	}
+	t.UnreadBytes += r.unread()
 	t.Ratio = t.compare(t.Tidings, t.ClientGo)
+	t.UnreadRatio = t.compare(Weight{CacheBytes: t.UnreadBytes}, t.ClientGo)
 }
 
 // compare returns the ratio of two caches, or 0 without objects: what is left is the size of empty caches.

@@ -76,15 +76,15 @@ func (r Report) table(b *strings.Builder, width int) (left []string) {
 	if len(r.Resources) > 1 {
 		rows = append(rows, r.Total.cells("total", ""))
 	}
-	rows, left = fit(rows, width, "SYNC", "HEAP OBJECTS EACH", "SHARED", "WIRE", "OBJECTS")
+	rows, left = fit(rows, width, "SYNC", "HEAP OBJECTS EACH", "SHARED", "WIRE", "OBJECTS", "ALL OPEN")
 	align(b, rows)
 	return left
 }
 
 func header(trimmed bool) []string {
-	cells := []string{"RESOURCE", "OBJECTS", "WIRE", "CLIENT-GO", "TIDINGS", "RATIO"}
+	cells := []string{"RESOURCE", "OBJECTS", "WIRE", "CLIENT-GO", "TIDINGS", "RATIO", "ALL OPEN"}
 	if trimmed {
-		cells = append(cells, "TRIMMED:", "CLIENT-GO", "TIDINGS", "RATIO")
+		cells = append(cells, "TRIMMED:", "CLIENT-GO", "ALL OPEN", "RATIO")
 	}
 	return append(cells, "SHARED", "HEAP OBJECTS EACH", "SYNC")
 }
@@ -97,7 +97,8 @@ func (t *Total) cells(name, shared string) []string {
 	}
 	cells := []string{
 		name, strconv.FormatInt(t.Objects, 10), size(uint64(t.WireBytes)),
-		mark + size(t.ClientGo.CacheBytes), mark + size(t.Tidings.CacheBytes), times(t.Ratio),
+		mark + size(t.ClientGo.CacheBytes), mark + size(t.UnreadBytes), times(t.UnreadRatio),
+		mark + size(t.Tidings.CacheBytes),
 	}
 	if t.TidingsTrimmed != nil {
 		before, after := *t.ClientGoTrimmed, *t.TidingsTrimmed
@@ -107,12 +108,12 @@ func (t *Total) cells(name, shared string) []string {
 	return append(cells, shared, each(t.ClientGo)+" → "+each(t.Tidings), seconds(t.ClientGo.SyncSeconds)+" → "+seconds(t.Tidings.SyncSeconds))
 }
 
-// folded writes the table of the effect of a memory budget, and a sentence about it.
+// folded writes the table of what folded objects take, and a sentence about it.
 func (r Report) folded(b *strings.Builder, width int) {
 	if r.Total.Folded == nil {
 		return
 	}
-	rows := [][]string{{"WITH A BUDGET", "HEAP", "OF CLIENT-GO", "PACKED TO", "OPENING ONE", "STAY OPEN", "SMALLEST BUDGET"}}
+	rows := [][]string{{"FOLDED", "HEAP", "OF CLIENT-GO", "PACKED TO", "OPENING ONE", "STAY OPEN", "SMALLEST BUDGET"}}
 	for _, result := range r.Resources {
 		if result.Folded != nil {
 			rows = append(rows, result.Folded.cells(cli.Printable(result.Resource), result.Extrapolated, result.ClientGo))

@@ -34,25 +34,26 @@ func example(trim bool) Report {
 }
 
 const exampleText = `
-RESOURCE             OBJECTS     WIRE  CLIENT-GO   TIDINGS  RATIO  SHARED  HEAP OBJECTS EACH             SYNC
-pods                   10000  42.0 MB  ~110.0 MB  ~27.5 MB  0.25×     80%       126.0 → 13.1     1.5s → 1.25s
-widgets.example.com        3    999 B     3.5 kB    3.5 kB  1.00×       -        22.0 → 11.0  13.3ms → 13.3ms
-total                  10003  42.0 MB  ~110.0 MB  ~27.5 MB  0.25×               126.0 → 13.1    1.51s → 1.26s
+RESOURCE             OBJECTS     WIRE  CLIENT-GO   TIDINGS  RATIO  ALL OPEN  SHARED  HEAP OBJECTS EACH             SYNC
+pods                   10000  42.0 MB  ~110.0 MB  ~11.0 MB  0.10×  ~27.5 MB     80%       126.0 → 13.1     1.5s → 1.25s
+widgets.example.com        3    999 B     3.5 kB    3.5 kB  1.00×    3.5 kB       -        22.0 → 11.0  13.3ms → 13.3ms
+total                  10003  42.0 MB  ~110.0 MB  ~11.0 MB  0.10×  ~27.5 MB               126.0 → 13.1    1.51s → 1.26s
 
-A client-go cache of these 10003 objects holds about 110.0 MB, Tidings about 27.5 MB (0.25×).
+A client-go cache of these 10003 objects holds about 110.0 MB, Tidings about 11.0 MB (0.10×) while nobody reads them,
+and 27.5 MB (0.25×) with all of them open: an object that is not read is folded after about a minute.
 Memory is measured: the live heap after decoding the same bytes and storing the objects.
 SYNC is estimated: the time to read the list once, and to decode it. Handlers, queues and buffers add to both.
 ~ is extrapolated from the first objects of the list; with more objects, Tidings shares more.
 Informers that gain: pods.
 No gain: widgets.example.com (little in common: - of the bytes).
 
-WITH A BUDGET            HEAP  OF CLIENT-GO  PACKED TO  OPENING ONE  STAY OPEN  SMALLEST BUDGET
+FOLDED                   HEAP  OF CLIENT-GO  PACKED TO  OPENING ONE  STAY OPEN  SMALLEST BUDGET
 pods                 ~11.0 MB         0.10×        20%       32.4µs          0         ~12.0 MB
 widgets.example.com    3.0 kB         0.86×        50%         50µs          1           2.0 kB
 total                ~11.0 MB         0.10×        20%       32.4µs          1         ~12.0 MB
 
-With Options.MemoryBudget of 12.0 MB or more, these objects fit: those that nobody uses are folded, and reading one opens it again.
-HEAP is measured with that budget, and includes the informer around the objects.
+HEAP is measured with all of them folded, and includes the informers around them. Caches of less than 4 MB stay open.
+An Options.MemoryBudget of 12.0 MB or more can be kept: more than that is open only if it is in use.
 
 pods BY FIELD        LOOKED UP  FOUND   BYTES  SHARED
 spec.containers.env         50    90%  9.0 MB  8.0 MB
@@ -70,7 +71,10 @@ func TestText(t *testing.T) {
 		t.Error("more fields than asked for")
 	}
 	trimmed := example(true).Text(0, 0)
-	for _, want := range []string{"TRIMMED:  CLIENT-GO", "~80.0 MB  ~20.0 MB  0.25×", "Without managedFields it is about 80.0 MB and 20.0 MB (0.25×)."} {
+	for _, want := range []string{
+		"TRIMMED:  CLIENT-GO", "~80.0 MB  ~20.0 MB  0.25×",
+		"Without managedFields, all open, it is about 80.0 MB and 20.0 MB (0.25×).",
+	} {
 		if !strings.Contains(trimmed, want) {
 			t.Errorf("%q is missing in %s", want, trimmed)
 		}
