@@ -45,7 +45,10 @@ func TestNewsOfARollout(t *testing.T) {
 			return strings.Count(r.out.String()+r.err.String(), "up to date with") >= 7
 		})
 	}
-	c.until("the other tail is up to date", func() bool { return strings.Contains(conditional.err.String(), "up to date with") })
+	c.until("the others are up to date", func() bool {
+		return strings.Contains(conditional.err.String(), "up to date with") &&
+			strings.Contains(live.err.String(), "is followed from now on")
+	})
 	top := c.start("top", kinds, "--for", "5s", "-o", "json")
 	stop := c.noise()
 	c.rollOut()

@@ -186,6 +186,7 @@ func (f *timelineFlags) followOn(ctx context.Context, cmd *cobra.Command, screen
 			}
 		} // what else may be wrong is said of the list
 	}
+	opts.Beginning = fmt.Sprintf("%s is followed from now on", targets[0])
 	return tail.Run(ctx, config, screen, opts)
 }
 

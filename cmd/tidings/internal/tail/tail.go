@@ -42,6 +42,8 @@ type Options struct {
 	Printer Printer
 	// Story, if set, is told instead, as long as no filter selects single changes. It needs News.States.
 	Story Story
+	// Beginning is said once, when everything that can be followed has synced; empty says nothing.
+	Beginning string
 	// StatusOut writes status lines to standard output, with the changes.
 	StatusOut bool
 	// Initial also shows the objects that exist at the start.
@@ -321,7 +323,11 @@ func (t *tail) settled() error {
 		return errDone
 	}
 	t.startIdleTimer()
-	return nil
+	begins := t.opts.Beginning
+	if t.opts.Beginning = ""; begins == "" {
+		return nil
+	}
+	return t.serverStatus(news.Synced, begins)
 }
 
 // markSynced shows, once, that changes follow from here on.

@@ -121,10 +121,9 @@ func (p *Printer) Met() bool {
 	return len(p.roots) > 0
 }
 
-// Status returns the lines about faults; what is synced is no news here.
+// Status returns the lines about faults, and about the beginning; that one resource is synced is no news here.
 func (p *Printer) Status(s news.Status) []byte {
-	switch s.Kind {
-	case news.Synced, news.Hidden:
+	if s.Kind == news.Hidden || s.Kind == news.Synced && s.Resource.Name() != "" {
 		return nil
 	}
 	return news.Text{StatusColors: p.opts.Colors, StatusWidth: p.opts.Width}.Status(s)
