@@ -21,7 +21,7 @@ func (p *part[T]) beforeFolded(held *store.Held[T]) (was before[T]) {
 	case !open && !p.inf.wantsObjects(): // opening it takes longer than it saves
 		return was
 	case !open:
-		o, was.data = p.inFlight.open(held)
+		o, was.data = p.inFlight.open(held, p.inf.memory.FoldsAtOnce())
 	}
 	p.inFlight.keepOpen(o)
 	was.object = o

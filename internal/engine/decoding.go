@@ -120,12 +120,12 @@ func (w *inFlight[T]) keepOpen(o T) {
 }
 
 // open opens a folded object, and returns what it was decoded from; nil if somebody else opened it meanwhile. That is
-// valid until the next call.
-func (w *inFlight[T]) open(held *store.Held[T]) (o T, data []byte) {
+// valid until the next call. A next state that is to be open may share its strings: it must not be opened alone then.
+func (w *inFlight[T]) open(held *store.Held[T], alone bool) (o T, data []byte) {
 	if w.data == nil {
 		w.data = getBuffer()
 	}
-	if o, data = held.ObjectFrom(*w.data); data != nil {
+	if o, data = held.ObjectFrom(*w.data, alone); data != nil {
 		*w.data = data
 	}
 	return o, data

@@ -175,7 +175,7 @@ func TestRecalledData(t *testing.T) {
 		}
 		open, _ := inf.store.Snapshot().Get(keyOf(10))
 		meanwhile, _ := inf.store.Snapshot().Held(keyOf(10)) // as if somebody opened it between two looks
-		if o, data := p.inFlight.open(&meanwhile); o != open || data != nil {
+		if o, data := p.inFlight.open(&meanwhile, true); o != open || data != nil {
 			t.Errorf("what somebody has opened was decoded from %q", data)
 		}
 		held, _ := inf.store.Snapshot().Get(keyOf(9))

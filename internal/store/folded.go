@@ -230,7 +230,9 @@ func (f *folding[T]) base(patcher codec.Patcher[T], template *fold.Dictionary, s
 
 // openFrom is open for a single object. It also returns the encoding that the object was decoded
 // from, appended to buf, or nil if somebody held the object already or opened it meanwhile.
-func (f *folding[T]) openFrom(k object.Key, e *folded[T], buf []byte) (o T, encoded []byte, ok bool) {
+func (f *folding[T]) openFrom(
+	k object.Key, e *folded[T], buf []byte, alone bool,
+) (o T, encoded []byte, ok bool) {
 	if o, ok := f.held(e); ok {
 		return o, nil, true
 	}
@@ -238,10 +240,10 @@ func (f *folding[T]) openFrom(k object.Key, e *folded[T], buf []byte) (o T, enco
 	encoded, err := e.packed.Open(buf)
 	mine, patched := o, false
 	if err == nil {
-		if mine, patched = f.openPatch(f.patcher, e, true); patched {
+		if mine, patched = f.openPatch(f.patcher, e, alone); patched {
 			mine = f.checked(k, e, mine)
 		} else {
-			mine, err = f.decode(encoded[len(buf):], true)
+			mine, err = f.decode(encoded[len(buf):], alone)
 		}
 	}
 	if o, ok = f.register(k, e, mine, err); any(o) != any(mine) {

@@ -59,13 +59,13 @@ func (h *Held[T]) Object() T { return h.opened(false) }
 // ObjectAlone is Object for readers of single objects in no order: see Codec.DecodeAlone.
 func (h *Held[T]) ObjectAlone() T { return h.opened(true) }
 
-// ObjectFrom is ObjectAlone, and also returns the encoding that the object was decoded from, in buf
+// ObjectFrom is Object, or ObjectAlone, and also returns the encoding that the object was decoded from, in buf
 // if it fits. That is nil if the object was open or cannot be opened.
-func (h *Held[T]) ObjectFrom(buf []byte) (o T, encoded []byte) {
+func (h *Held[T]) ObjectFrom(buf []byte, alone bool) (o T, encoded []byte) {
 	if h.folded == nil {
 		return h.object, nil
 	}
-	o, encoded, ok := h.folding.openFrom(h.key, h.folded, buf[:0])
+	o, encoded, ok := h.folding.openFrom(h.key, h.folded, buf[:0], alone)
 	if !ok {
 		return h.standIn(), nil
 	}

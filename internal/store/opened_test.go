@@ -220,9 +220,13 @@ func (c *interrupted) DecodeAlone(data []byte) (*thing, error) {
 // its own, and in the given buffer.
 func TestOpenedByAnotherMeanwhile(t *testing.T) {
 	for name, meanwhile := range map[string]func(s *Snapshot[*thing], k object.Key) *thing{
-		"nobody":              func(*Snapshot[*thing], object.Key) *thing { return nil },
-		"a reader":            func(s *Snapshot[*thing], k object.Key) *thing { o, _ := s.Get(k); return o },
-		"one who wants it so": func(s *Snapshot[*thing], k object.Key) *thing { h, _ := s.Held(k); o, _ := h.ObjectFrom(nil); return o },
+		"nobody":   func(*Snapshot[*thing], object.Key) *thing { return nil },
+		"a reader": func(s *Snapshot[*thing], k object.Key) *thing { o, _ := s.Get(k); return o },
+		"one who wants it so": func(s *Snapshot[*thing], k object.Key) *thing {
+			h, _ := s.Held(k)
+			o, _ := h.ObjectFrom(nil, true)
+			return o
+		},
 		"a scan": func(s *Snapshot[*thing], k object.Key) (o *thing) {
 			for key, each := range s.All() {
 				if key == k {
@@ -258,7 +262,7 @@ func TestOpenedByAnotherMeanwhile(t *testing.T) {
 			}
 		}
 		held, _ := s.Held(k)
-		o, encoded := held.ObjectFrom(make([]byte, 3, 10_000))
+		o, encoded := held.ObjectFrom(make([]byte, 3, 10_000), true)
 		switch {
 		case codec.call != nil:
 			t.Errorf("%s: nothing was decoded", name)
