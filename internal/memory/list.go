@@ -137,8 +137,10 @@ func (g *List[T]) keepBudget() {
 	b := g.budget
 	b.learnSize(g)
 	g.Count()
+	pays := b.limited || b.paysToFold()
+	g.full = g.full && pays
 	due := g.full && g.Open() >= FoldBatch || b.memory.IsTight()
-	if !due && b.clock != nil && (Eager || float64(g.Open())*b.MeanSize()+g.large >= small) && b.activate() {
+	if !due && pays && b.clock != nil && (Eager || float64(g.Open())*b.MeanSize()+g.large >= small) && b.activate() {
 		g.UseFolding(b.owner.Store())
 		due = true
 	}

@@ -24,6 +24,9 @@ const (
 	assumedOpen, assumedFold = 18 * time.Microsecond, 15 * time.Microsecond
 	assumedSaving            = 4800 // bytes, by folding one
 	leastUnread, mostUnread  = 20 * time.Second, 10 * time.Minute
+	// leastSaving is the part of an open object's memory that folding has to save, and judgedFrom how many objects have
+	// to be folded before that is judged: it costs CPU, and an object that is changed or read takes both for a while.
+	leastSaving, judgedFrom = 0.25, 256
 	// passes is in how many passes in a row an object has to be unread. The time after which it folds has as many.
 	passes = 4
 	// holdersWait is for how long objects stay open after somebody was found to hold most of them, and then twice that.
@@ -192,14 +195,20 @@ func (b *Account[T]) isHeld(now time.Time, st store.FoldStats) bool {
 
 // foldUnread folds what has been unread for long enough, if it is time to look.
 func (b *Account[T]) foldUnread(now time.Time, c costs) (more bool) {
-	after := b.decideToFold(c)
+	pays := b.paysToFold()
+	after := c.unread()
+	if pays {
+		b.decideToFold(c)
+	} else {
+		b.decide("open: folding saves less than a quarter of the memory", 0)
+	}
 	if now.Sub(b.rule.swept) < after/passes {
 		return true
 	}
 	b.rule.swept = now
 	opened := c.readPasses()
 	left := b.owner.Store().ForgetIdle(opened) + b.owner.Store().ForgetIdleTemplates(opened)
-	if b.isSmall() {
+	if b.isSmall() || !pays {
 		return left > 0
 	}
 	waiting := b.foldIdle(passes)
@@ -213,6 +222,16 @@ func (b *Account[T]) foldUnread(now time.Time, c costs) (more bool) {
 func (b *Account[T]) isSmall() bool {
 	st := b.owner.Store().Snapshot().FoldStats()
 	return !Eager && float64(st.Open)*b.MeanSize() < small && st.Folded == 0
+}
+
+// paysToFold reports whether folded objects take so much less than open ones that the rule folds any. Content of which no
+// two objects have much in common, such as random data, does not.
+func (b *Account[T]) paysToFold() bool {
+	st, open := b.owner.Store().Snapshot().FoldStats(), b.MeanSize()
+	if Eager || st.Folded < judgedFrom || open <= 0 {
+		return true
+	}
+	return float64(st.Bytes)/float64(st.Folded) <= (1-leastSaving)*open
 }
 
 // foldIdle folds the open objects that were found unused in this many passes in a row, and returns how many will be
@@ -230,6 +249,9 @@ func (b *Account[T]) foldIdle(passes int) (waiting int) {
 			b.rule.folding, b.rule.packed = b.rule.folding+time.Since(began), b.rule.packed+cold.Len()
 		}
 		waiting, left, from = waiting+later, left-max(1, cold.Visited), cold.Next
+		if !b.paysToFold() {
+			break
+		}
 	}
 	if b.rule.packed > 1<<20 { // what it takes may change
 		b.rule.folding, b.rule.packed = b.rule.folding/2, b.rule.packed/2

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"reflect"
 	"runtime"
 	"strings"
@@ -58,12 +59,16 @@ func (i *informer) write(change func(*store.Txn[settings])) {
 
 // put writes a state of the n-th object.
 func (i *informer) put(n, version int) {
+	i.putText(n, version, strings.Repeat(fmt.Sprintf("%d says %d. ", n, version), 500))
+}
+
+func (i *informer) putText(n, version int, text string) {
 	o := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "shop", Name: fmt.Sprintf("s-%04d", n), ResourceVersion: fmt.Sprint(version),
 			UID: types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", n)),
 		},
-		Data: map[string]string{"text": strings.Repeat(fmt.Sprintf("%d says %d. ", n, version), 500)},
+		Data: map[string]string{"text": text},
 	}
 	i.write(func(t *store.Txn[settings]) { t.Set(object.KeyOf(o), o) })
 }
@@ -267,6 +272,40 @@ func TestLittleIsLeftAlone(t *testing.T) {
 			t.Errorf("%+v", st)
 		}
 		b.Close()
+	})
+}
+
+// TestFoldingThatSavesLittle: of objects with random data no more are folded than it takes to find out.
+func TestFoldingThatSavesLittle(t *testing.T) {
+	if Eager {
+		t.Skip("everything folds")
+	}
+	testseed.Each(t, 4, func(t *testing.T, seed uint64) {
+		synctest.Test(t, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 0))
+			inf, clock := newInformer(), new(Clock)
+			b := New(Owner[settings](inf), nil, clock, reflect.TypeFor[settings]())
+			defer b.Close()
+			const objects = 3000
+			for n := range objects {
+				data := make([]byte, 3000)
+				for i := range data {
+					data[i] = byte(random.Uint32())
+				}
+				inf.putText(n, 1, string(data))
+			}
+			b.Note(nil)
+			for range 60 {
+				b.Note(make([]object.Delta[settings], 1)) // or the clock sleeps
+				time.Sleep(time.Minute)
+			}
+			synctest.Wait()
+			st := b.Status(inf.Store().Snapshot())
+			said := strings.Contains(st.Rule, "saves less") && st.FoldAfter == 0
+			if st.Folded < judgedFrom || st.Open < objects/2 || !said {
+				t.Errorf("%+v", st)
+			}
+		})
 	})
 }
 
