@@ -75,7 +75,15 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 // newWorld runs both controllers in a new namespace of the control plane until the test ends.
 func newWorld(t *testing.T, cp *controlplane.ControlPlane) *world {
 	t.Helper()
-	w := &world{t: t, client: clientFor(t, cp.Config()), calls: &callCounter{calls: map[string]int{}}}
+	w, run := newIdleWorld(t, cp)
+	run()
+	return w
+}
+
+// newIdleWorld is newWorld for tests that prepare something. Controllers know all of it if it was there before they run.
+func newIdleWorld(t *testing.T, cp *controlplane.ControlPlane) (w *world, run func()) {
+	t.Helper()
+	w = &world{t: t, client: clientFor(t, cp.Config()), calls: &callCounter{calls: map[string]int{}}}
 	w.namespace = newNamespace(t, w.client)
 	seen := startFactory(t, cp.Config(), tidings.Options{Backoff: quick})
 	scope := tidings.Scope{Namespaces: []string{w.namespace}}
@@ -83,15 +91,16 @@ func newWorld(t *testing.T, cp *controlplane.ControlPlane) *world {
 	w.sets = informer[*appsv1.ReplicaSet](t, seen, scope)
 	w.rcs = informer[*corev1.ReplicationController](t, seen, scope)
 
-	config := cp.Config()
-	config.Wrap(w.calls.wrap)
-	stop := runControllers(t, config, w.namespace, nil)
-	t.Cleanup(func() {
-		if err := stop(); err != nil {
-			t.Error("controllers:", err)
-		}
-	})
-	return w
+	return w, func() {
+		config := cp.Config()
+		config.Wrap(w.calls.wrap)
+		stop := runControllers(t, config, w.namespace, nil)
+		t.Cleanup(func() {
+			if err := stop(); err != nil {
+				t.Error("controllers:", err)
+			}
+		})
+	}
 }
 
 // runControllers runs both controllers in a namespace; the function that it returns ends them.
@@ -306,7 +315,7 @@ func TestReplicaSetReplacesADeletedPod(t *testing.T) {
 }
 
 func TestReplicaSetAdoptsAndReleases(t *testing.T) {
-	w := newWorld(t, plane(t))
+	w, run := newIdleWorld(t, plane(t))
 	tmpl := template("web")
 	for i := range 2 { // orphans that match, and one that does not
 		_, err := w.client.CoreV1().Pods(w.namespace).Create(t.Context(), &corev1.Pod{
@@ -322,7 +331,7 @@ func TestReplicaSetAdoptsAndReleases(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	await(t, w.pods, "three pods", func(s tidings.Snapshot[*corev1.Pod]) bool { return s.Len() == 3 })
+	run()
 
 	w.createSet("web", 3, nil)
 	w.settled("web", 3)
