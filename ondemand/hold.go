@@ -56,7 +56,8 @@ func (h *holding[T]) get(key object.Key, m *metav1.PartialObjectMetadata) (obj T
 	return obj, reached, ok && obj.GetResourceVersion() == m.ResourceVersion && obj.GetUID() == m.UID
 }
 
-// note counts requests that were made, or would have been, and bodies in lists.
+// note counts requests that were made, or would have been, and bodies in lists; and, if there are none, what the watch of
+// all has brought.
 func (h *holding[T]) note(ctx context.Context, requests, listed int) {
 	if h.informer == nil {
 		return
@@ -67,7 +68,10 @@ func (h *holding[T]) note(ctx context.Context, requests, listed int) {
 	if h.closed {
 		return
 	}
-	u := usage{objects: objects, bytes: bytes, requests: requests, listed: listed, brought: h.newlyBrought()}
+	u := usage{objects: objects, bytes: bytes, requests: requests, listed: listed}
+	if requests+listed == 0 { // now and then: a status is expensive
+		u.brought = h.newlyBrought()
+	}
 	change := h.balance.note(time.Now(), u)
 	if eager.Load() {
 		change = requests+listed > 0 != h.balance.held
