@@ -90,6 +90,7 @@ func TestEditedByHand(t *testing.T) {
 			w.api.edit("group", func(l *coordinationv1.Lease) { *l.Spec.LeaseTransitions = 0 })
 		},
 		"the shards are somebody else's": func(w *world, _ *process, lease string) {
+			w.processes()[1].pause(5 * time.Second) // or it gives them back before the first one looks
 			w.api.edit("group", func(l *coordinationv1.Lease) {
 				*l.Spec.LeaseTransitions++
 				l.Annotations[ownersKey] = strings.Replace(l.Annotations[ownersKey], lease, "somebody", 1)
