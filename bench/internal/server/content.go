@@ -26,6 +26,9 @@ type content struct {
 	plan     Plan
 }
 
+// maxPending is more than how many changes a handler may be behind by: with fewer objects, it would coalesce some.
+const maxPending = 1100
+
 // newContent makes the objects and the events of each phase. Most phases change each object at most
 // once, and Sustained and Rate change all others before they change one again, so that a handler
 // that coalesces changes has nothing to coalesce.
@@ -133,7 +136,7 @@ func (c *content) addEvents(objects []corpus.Object, size Config) error {
 		case BurstSorted:
 			slices.Sort(order)
 		case Busiest:
-			few := max(1, len(objects)/20)
+			few := max(len(objects)/20, min(len(objects), maxPending))
 			for i := range order {
 				order[i] = order[i%few]
 			}

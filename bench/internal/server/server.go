@@ -31,7 +31,7 @@ const (
 	Burst Phase = "burst"
 	// Sustained is like Burst, but long enough for a client to collect its garbage. Objects change more than once.
 	Sustained Phase = "sustained"
-	// Busiest is like Sustained, but changes only a twentieth of the objects, again and again.
+	// Busiest is like Sustained, but changes only a twentieth of the objects, if these are enough, again and again.
 	Busiest Phase = "busiest"
 	// BurstSorted is like Burst, in list order, in which the pods of a workload follow each other.
 	BurstSorted Phase = "burst-sorted"
