@@ -1,6 +1,7 @@
 // Package ondemand reads the bodies of objects when somebody asks for them. Of all others, only the metadata is in
 // memory, kept current by a list and a watch of metadata. It is for kinds of which a program uses few objects, such as
-// Secrets and ConfigMaps.
+// Secrets and ConfigMaps. While reading one by one would take more than a list and watch of all bodies, these are held,
+// unless Options.NeverHoldAll says otherwise.
 //
 //	secrets, err := ondemand.New[*corev1.Secret](factory, tidings.Scope{}, ondemand.Options{})
 //	…
